@@ -25,7 +25,7 @@ from bailiwick.versions import (
     leases,
     remembers,
 )
-from bailiwick.working_copy import Publishing, WorkingCopy
+from bailiwick.working_copy import Alterations, Publishing, WorkingCopy
 
 
 class KeepSnapshot(Act[Snapshot], frozen=True, eq=False):
@@ -176,13 +176,14 @@ class Merge(_Planned, frozen=True, eq=False):
 
 
 class BringBack(_Planned, frozen=True, eq=False):
-    """What was changed in a working copy; what is ``settled`` stands in the tree already. That it
-    is under way is kept with the copy: what a killed process left half done is finished from
-    there."""
+    """What was changed in a working copy, as it was ``seen``; what is ``settled`` stands in the
+    tree already. That it is under way is kept with the copy: what a killed process left half done
+    is finished from there."""
 
     copy: WorkingCopy
     what: Publishing
     settled: frozenset[ScopedPath]
+    seen: Alterations
 
     async def on(self, store: Store) -> Done:
         await self.copy.publishing(self.what)
@@ -197,14 +198,16 @@ class BringBack(_Planned, frozen=True, eq=False):
         copy, what = self.copy, self.what
         for path in what.partly & paths_of(self.cleared):
             await copy.rebase(path, what.merged[path])
-        await copy.settle((self.settled | paths_of(self.cleared)) - what.partly - what.kept)
+        brought = (self.settled | paths_of(self.cleared)) - what.partly - what.kept
+        await copy.settle(brought, self.seen)
 
 
 class DiscardWork(Act[None], frozen=True, eq=False):
-    """Give up what was changed in a working copy: all of it where ``paths`` is None, and some of it
-    in the files that are ``rewritten``."""
+    """Give up what was changed in a working copy, as it was ``seen``: all of it where ``paths`` is
+    None, and some of it in the files that are ``rewritten``."""
 
     copy: WorkingCopy
+    seen: Alterations
     paths: tuple[ScopedPath, ...] | None
     rewritten: Mapping[ScopedPath, bytes] = {}
 
@@ -214,11 +217,11 @@ class DiscardWork(Act[None], frozen=True, eq=False):
 
     async def on(self, store: Store) -> None:
         if self.paths is None:
-            await self.copy.discard()
+            await self.copy.discard(self.seen)
             return
         for path, data in self.rewritten.items():
-            await self.copy.rewrite(path, data)
-        await self.copy.settle(self.paths)
+            await self.copy.rewrite(path, data, self.seen)
+        await self.copy.settle(self.paths, self.seen)
 
 
 class Commit(_Planned, frozen=True, eq=False):

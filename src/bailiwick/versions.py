@@ -364,11 +364,13 @@ class Remembers(Past, Protocol):
 
 class BranchBeside(NamedTuple):
     """Another branch as it is, and the newest state that both hold, from which each has gone its
-    own way since: stores that only read, both to be closed. ``past`` is that of the branch."""
+    own way since: stores that only read, both to be closed. ``past`` is that of the branch, and
+    ``version`` another one whenever something was changed there."""
 
     store: Store
     origin: Store
     past: Past
+    version: str
 
 
 class Draft(Protocol):

@@ -28,7 +28,8 @@ class Base(NamedTuple):
 class Altered(NamedTuple):
     """One path that is not what it was. ``type`` is None for what was taken away, ``base`` for what
     was not there before. Of a file the hash is told, of a link its text. ``origin`` is where a file
-    lies that came along with a directory, and lies nowhere else."""
+    lies that came along with a directory, and lies nowhere else. By its ``mark`` a copy in which
+    others work meanwhile knows whether it is still that."""
 
     path: ScopedPath
     type: EntryType | None
@@ -38,6 +39,7 @@ class Altered(NamedTuple):
     sha256: str | None = None
     target: str | None = None
     origin: ScopedPath | None = None
+    mark: str | None = None
 
 
 class Dropped(NamedTuple):
@@ -144,8 +146,9 @@ class WorkingCopy(CopyContents, Protocol):
         """Have it on record that this is being brought back, or that nothing is any more."""
         ...
 
-    async def settle(self, published: Collection[ScopedPath]) -> None:
-        """Those are in the tree by now, and are no changes any more."""
+    async def settle(self, published: Collection[ScopedPath], seen: Alterations) -> None:
+        """Those are in the tree by now, and are no changes any more; but what was changed again
+        since it was ``seen`` is."""
         ...
 
     async def rebase(self, path: ScopedPath, image: bytes) -> None:
@@ -153,8 +156,9 @@ class WorkingCopy(CopyContents, Protocol):
         by now, which holds ``image``."""
         ...
 
-    async def rewrite(self, path: ScopedPath, data: bytes) -> None:
-        """Give a file that was changed another content in the copy."""
+    async def rewrite(self, path: ScopedPath, data: bytes, seen: Alterations) -> None:
+        """Give a file that was changed another content in the copy. Raises `Stale` where it was
+        changed again since it was ``seen``."""
         ...
 
     async def restored(self, paths: Collection[ScopedPath]) -> None:
@@ -162,8 +166,9 @@ class WorkingCopy(CopyContents, Protocol):
         another version by now, and nobody else has changed it."""
         ...
 
-    async def discard(self) -> None:
-        """Take it away, with all that was changed in it."""
+    async def discard(self, seen: Alterations | None = None) -> None:
+        """Take it away, with all that was changed in it; one in which others work meanwhile stays,
+        with what was changed since it was ``seen``."""
         ...
 
 

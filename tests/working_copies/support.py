@@ -79,7 +79,7 @@ class CopyByHand:
         self.bases[path] = image
         self.altered[path] = self.altered[path]._replace(base=await self.base(path))
 
-    async def rewrite(self, path, data):
+    async def rewrite(self, path, data, seen):
         sha256 = hashlib.sha256(data).hexdigest()
         self.altered[path] = self.altered[path]._replace(size=len(data), sha256=sha256)
         self.contents[path] = data
@@ -92,10 +92,10 @@ class CopyByHand:
     async def publishing(self, what):
         self.notes.append(what)
 
-    async def settle(self, published):
+    async def settle(self, published, seen):
         for path in published:
             self.altered.pop(path, None)
             self.bases.pop(path, None)
 
-    async def discard(self):
+    async def discard(self, seen=None):
         self.altered.clear()

@@ -165,8 +165,8 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             async with self._work_of(part.work) as (scope, copy, whose):
 
                 async def of_copy(call: Call) -> ReviewQueue:
-                    changes = await unapplied.of_copy(call, copy, whose, scope._pipeline.runs)
-                    return unapplied.shown(call, changes, meant, cursor, limit)
+                    seen = await unapplied.of_copy(call, copy, whose, scope._pipeline.runs)
+                    return unapplied.shown(call, seen.changes, meant, cursor, limit)
 
                 found: ReviewQueue = await asked(scope, of_copy)
         elif part.fork is not None:
@@ -263,11 +263,11 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         if part.work is not None:
             async with self._work_of(part.work) as (scope, copy, whose):
                 runs = scope._pipeline.runs
-                await scope._wait_for_all(
-                    meant,
-                    lambda call: unapplied.of_copy(call, copy, whose, runs),
-                    preview or insist is True,
-                )
+
+                async def look(call: Call) -> ApartChanges:
+                    return (await unapplied.of_copy(call, copy, whose, runs)).changes
+
+                await scope._wait_for_all(meant, look, preview or insist is True)
                 return await scope._spoken(
                     "reject",
                     lambda call: unapplied.reject_copy(
@@ -322,8 +322,9 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             scope, copy = work.parts()
             assert isinstance(scope, type(self))
             yield scope, copy, known[id]
-            if not (await copy.alterations()).any_left:
-                await copy.discard()
+            left = await copy.alterations()
+            if not left.any_left:
+                await copy.discard(left)
 
     async def _wait_for_all(
         self, meant: ReviewPart, look: Callable[[Call], Awaitable[ApartChanges]], insist: bool

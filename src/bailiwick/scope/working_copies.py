@@ -272,8 +272,9 @@ class OpenWork:
         published = await scope._bring_back(
             self._copy, publish, scope._places(paths), merge=merge, hunks=hunks
         )
-        if not (await self._copy.alterations()).any_left:
-            await self._copy.discard()
+        left = await self._copy.alterations()
+        if not left.any_left:
+            await self._copy.discard(left)
         return published
 
     async def discard(

@@ -137,14 +137,20 @@ def _sees(call: Call, path: ScopedPath, is_directory: bool) -> bool:
 
 
 async def merge(
-    call: Call, ignores: Ignores, name: str, preview: bool, *, is_own: bool
+    call: Call,
+    ignores: Ignores,
+    name: str,
+    preview: bool,
+    *,
+    is_own: bool,
+    seen: Plan | None = None,
 ) -> Proposal[MergeResult]:
-    """Take over what another branch changed. What comes from the root's own (``is_own``) is counted
-    there."""
+    """Take over what another branch changed: by a plan that was ``seen``, or as it is now. What
+    comes from the root's own (``is_own``) is counted there."""
     theirs = lines(call.store)
 
     async def plan() -> Plan:
-        return await theirs.plan_merge(name)
+        return await theirs.plan_merge(name) if seen is None else seen
 
     def merged(done: Done) -> MergeResult:
         return MergeResult(

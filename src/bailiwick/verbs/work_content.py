@@ -10,6 +10,7 @@ from functools import partial
 from bailiwick.call import Call
 from bailiwick.errors import (
     FileTooLarge,
+    HashMismatch,
     NotADirectory,
     ParseError,
     PathNotFound,
@@ -22,15 +23,20 @@ from bailiwick.paths import ScopedPath
 from bailiwick.policy import permits
 from bailiwick.store import Handle
 from bailiwick.text.merge import merged, with_hunks
+from bailiwick.verbs.checksum import sha256_of
 from bailiwick.working_copy import Altered, WorkingCopy
 
 
 async def content_in(copy: WorkingCopy, altered: Altered, limit: int) -> bytes:
-    """What a file of the copy holds, if it is small enough to be compared."""
+    """What a file of the copy holds, if it is small enough to be compared. Raises `HashMismatch`
+    where that is not what was altered any more: others work in it."""
     if altered.size > limit:
         raise FileTooLarge("too large to be compared", path=altered.path, details={"limit": limit})
     async with aclosing(copy.content(altered.path)) as chunks:
-        return b"".join([chunk async for chunk in chunks])
+        data = b"".join([chunk async for chunk in chunks])
+    if altered.sha256 not in (None, await sha256_of(data)):
+        raise HashMismatch("it is being changed in the working copy", path=altered.path)
+    return data
 
 
 async def content_at(call: Call, path: ScopedPath) -> bytes:

@@ -49,10 +49,15 @@ from bailiwick.working_copy import (
 
 
 async def bring_back(
-    call: Call, ignores: Ignores, copy: WorkingCopy, wanted: Wanted
+    call: Call,
+    ignores: Ignores,
+    copy: WorkingCopy,
+    wanted: Wanted,
+    seen: Alterations | None = None,
 ) -> Proposal[Published]:
-    """Publish what was changed in ``copy``."""
-    found = await copy.alterations()
+    """Publish what was changed in ``copy``: as it was ``seen``, where a person has said something
+    of that, or as it is now."""
+    found = await copy.alterations() if seen is None else seen
     wanted = found.with_moves(wanted)
     drawn = await draw(call, copy, found, wanted)
     sifted = _sift(call, drawn, found, wanted)
@@ -76,7 +81,7 @@ async def bring_back(
             plan, drawn.over, mark, call.limits.max_file_bytes, drawn.merged, drawn.partly,
             kept=drawn.kept,
         )  # fmt: skip
-        return BringBack(call.handle, plan, copy, what, settled)
+        return BringBack(call.handle, plan, copy, what, settled, found)
 
     differences = partial(_differences, call, copy, found, drawn.merged)
     work = Work(planned, act, conditional=bool(settled), difference=differences)
@@ -174,7 +179,7 @@ async def discard(call: Call, copy: WorkingCopy, wanted: Wanted) -> Proposal[lis
                 path=min(each.intersection(given_up)),
             )
     everything = wanted.only is None or (len(whole) == len(found.altered) and not found.unfit)
-    act = DiscardWork(call.handle, copy, None if everything else tuple(whole), rewritten)
+    act = DiscardWork(call.handle, copy, found, None if everything else tuple(whole), rewritten)
     return Proposal(act, lambda _: given_up)
 
 

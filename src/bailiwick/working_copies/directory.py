@@ -251,7 +251,7 @@ class DirectoryCopy:
     async def publishing(self, what: Publishing | None) -> None:
         await in_thread(self._folder.note_publishing, what)
 
-    async def settle(self, published: Collection[ScopedPath]) -> None:
+    async def settle(self, published: Collection[ScopedPath], seen: Alterations) -> None:
         await in_thread(self._settle, await self._lower.look(published))
 
     def _settle(self, now: Mapping[ScopedPath, Base | None]) -> None:
@@ -288,7 +288,7 @@ class DirectoryCopy:
     async def restored(self, paths: Collection[ScopedPath]) -> None:
         await in_thread(self._put_all, await self._lower.look(paths))
 
-    async def rewrite(self, path: ScopedPath, data: bytes) -> None:
+    async def rewrite(self, path: ScopedPath, data: bytes, seen: Alterations) -> None:
         await in_thread(self._rewrite, path, data)
 
     def _rewrite(self, path: ScopedPath, data: bytes) -> None:
@@ -297,7 +297,7 @@ class DirectoryCopy:
             staged = self._folder.stage(data, stat_bits.S_IMODE(was.st_mode) & ~_SPECIAL_BITS)
             os.rename(staged, name, dst_dir_fd=directory)
 
-    async def discard(self) -> None:
+    async def discard(self, seen: Alterations | None = None) -> None:
         await in_thread(self._folder.remove)
 
 

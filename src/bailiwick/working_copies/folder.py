@@ -315,11 +315,6 @@ class Folder:
         with suppress(FileNotFoundError):
             os.unlink(_base_name(path), dir_fd=self._bases())
 
-    def forget_bases(self) -> None:
-        with suppress(FileNotFoundError):
-            for name in os.listdir(self._bases()):
-                os.unlink(name, dir_fd=self._bases())
-
     def _bases(self, *, making: bool = False) -> int:
         return self.part("bases", making=making)
 

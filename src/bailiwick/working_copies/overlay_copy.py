@@ -35,8 +35,6 @@ class OverlayCopy:
         self._record: Final = store.record
         self._folder: Final = store.folder
         self._lives: Final = lives
-        self._looked_at: dict[ScopedPath, str | None] = {}
-        """What stood at each path when changes were asked for last."""
 
     @property
     def id(self) -> str:
@@ -66,13 +64,7 @@ class OverlayCopy:
 
     async def alterations(self) -> Alterations:
         async with self._store.lock:
-            found = [each async for each in self._altered()]
-            self._looked_at = {each.path: await self._mark(each.path) for each in found}
-            return Alterations(found, [], [])
-
-    async def _mark(self, path: ScopedPath) -> str | None:
-        node = await self.node_at(path)
-        return None if node is None else f"{node.id} {node.version} {node.mode}"
+            return Alterations([each async for each in self._altered()], [], [])
 
     async def _altered(self) -> AsyncGenerator[Altered, None]:
         for path in in_order(self._record.bases):
@@ -85,13 +77,13 @@ class OverlayCopy:
                 continue  # as it is below
             elif node.type == "directory":
                 if base is None or base.type != "directory" or base.mode != node.mode:
-                    yield Altered(path, "directory", base, node.mode)
+                    yield Altered(path, "directory", base, node.mode, mark=_mark(node))
             elif node.type == "symlink":
                 text = node.data.decode()
-                yield Altered(path, "symlink", base, size=len(text), target=text)
+                yield Altered(path, "symlink", base, size=len(text), target=text, mark=_mark(node))
             else:
-                node = await self._store.hashed_node(node)
-                yield Altered(path, "file", base, node.mode, node.size, node.sha256)
+                mark, node = _mark(node), await self._store.hashed_node(node)
+                yield Altered(path, "file", base, node.mode, node.size, node.sha256, mark=mark)
 
     async def node_at(self, path: ScopedPath) -> Node | None:
         node: Node | None = None
@@ -144,32 +136,32 @@ class OverlayCopy:
     async def publishing(self, what: Publishing | None) -> None:
         await in_thread(self._folder.note_publishing, what)
 
-    async def settle(self, published: Collection[ScopedPath]) -> None:
+    async def settle(self, published: Collection[ScopedPath], seen: Alterations) -> None:
+        marks = {each.path: each.mark for each in seen.altered}
         async with self._store.lock:
-            await to_the_end(self._keep_all_but(frozenset(published)))
+            await to_the_end(self._keep_all_but(frozenset(published), marks))
 
-    async def discard(self) -> None:
+    async def discard(self, seen: Alterations | None = None) -> None:
         if not self._lives:
             await in_thread(self._folder.remove)
-            return
-        async with self._store.lock:
-            await in_thread(self._record.append, RecordEntry(anew=True))
-            await in_thread(self._folder.forget_bases)
+        elif seen is not None:
+            await self.settle([each.path for each in seen.altered], seen)
 
-    async def _keep_all_but(self, settled: frozenset[ScopedPath]) -> None:
+    async def _keep_all_but(
+        self, settled: frozenset[ScopedPath], seen: Mapping[ScopedPath, str | None]
+    ) -> None:
         """Write down anew what is left, over the tree as it is now: also what was changed again
         since somebody looked, for which that is what it was changed from."""
-        rebuilt = _Rebuilt(self, self._store)
+        rebuilt, known = _Rebuilt(self, self._store), frozenset(self._record.bases)
         async for each in self._altered():
             base = each.base
             if each.path in settled:
-                if await self._mark(each.path) == self._looked_at.get(each.path, ""):
+                if each.mark == seen.get(each.path, ""):
                     continue
                 base = await self._store.base_at(each.path)
             await rebuilt.add(each.path, base, await self.node_at(each.path))
         await in_thread(self._record.append, rebuilt.entry)
-        gone = {path for path in settled if path not in self._record.bases}
-        for path in gone:
+        for path in known - self._record.bases.keys():
             await in_thread(self._folder.forget_base, path)
 
     async def rebase(self, path: ScopedPath, image: bytes) -> None:
@@ -186,12 +178,12 @@ class OverlayCopy:
         bases = {path: await self._store.base_at(path) for path in paths}
         await in_thread(self._record.append, self._record.with_bases(bases))
 
-    async def rewrite(self, path: ScopedPath, data: bytes) -> None:
+    async def rewrite(self, path: ScopedPath, data: bytes, seen: Alterations) -> None:
         async with self._store.lock:
             node = await self.node_at(path)
             if node is None or node.type != "file":
                 raise PathNotFound("is not among what was changed", path=path)
-            if await self._mark(path) != self._looked_at.get(path):
+            if _mark(node) not in (each.mark for each in seen.altered if each.path == path):
                 raise Stale  # others have changed it since somebody looked
             new = self._store.new_node("file", data, mode=node.mode, created_ns=node.created_ns)
             placed = with_fields(new, parent=node.parent, name=node.name)
@@ -222,6 +214,10 @@ class OverlayCopy:
 
     async def session_note(self) -> SessionNote | None:
         return None
+
+
+def _mark(node: Node) -> str:
+    return f"{node.id} {node.version} {node.mode}"
 
 
 def _no_programs() -> Unsupported:

@@ -46,7 +46,7 @@ async def _finish(copy: DirectoryCopy | OverlayCopy, store: Store) -> None:
     what = copy.folder.load_publishing()
     if what is None:
         return
-    await copy.alterations()
+    found = await copy.alterations()
     if "Marks" in store.powers and isinstance(store, Marks):
         store = store.marked(what.mark)
     if what.taken_back is not None:
@@ -56,10 +56,11 @@ async def _finish(copy: DirectoryCopy | OverlayCopy, store: Store) -> None:
     brought = paths_of(Plan(await _done(store, what, copy)))
     for path in what.partly & brought:
         await copy.rebase(path, what.merged[path])
-    await copy.settle(brought - what.partly - what.kept)
+    await copy.settle(brought - what.partly - what.kept, found)
     await copy.publishing(None)
-    if not (await copy.alterations()).any_left:
-        await copy.discard()
+    left = await copy.alterations()
+    if not left.any_left:
+        await copy.discard(left)
 
 
 async def _done(store: Store, what: Publishing, copy: WorkingCopy) -> Sequence[Touch]:

@@ -34,7 +34,9 @@ from bailiwick.versions import ChangeKind
 AGAINST: Final = "it was changed in the tree, too, and the two cannot be joined"
 
 _APART: Final = "apart"
-_VERSION_DIGITS: Final = 12
+_VERSION_DIGITS: Final = 32
+"""128 bits of either side: an agent that could make two states of one name would have one of them
+looked at, and the other one applied."""
 
 
 class ApartPath(NamedTuple):
@@ -262,11 +264,14 @@ class ApartChanges:
         contents: Mapping[str, bytes],
         *,
         truncated: bool = False,
+        as_of: str | None = None,
     ) -> None:
-        """``contents`` is what was read, by its hash."""
+        """``contents`` is what was read, by its hash, and ``as_of`` the version of a fork that was
+        looked at."""
         self.name = name
         self.contents = contents
         self.truncated = truncated
+        self.as_of = as_of
         differing = [each for each in found if not is_alike(each.theirs, each.now)]
         gone, moved = _moves(differing)
         changes = []

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 PREFIX_MIN: Final = 4
 """Of an id so much has to be given."""
 
-_SEEN_AT: Final = re.compile(r"([0-9a-f]{4,64})@([0-9A-Za-z._-]{1,64})")
+_SEEN_AT: Final = re.compile(r"([0-9a-f]{4,64})@([0-9A-Za-z._-]{1,80})")
 
 
 class HunkName(NamedTuple):

@@ -3,12 +3,12 @@ some of it is to apply or merge that, to reject it is to give it up where it was
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from bailiwick.call import Call
-from bailiwick.errors import BailiwickError
+from bailiwick.errors import BailiwickError, HashMismatch
 from bailiwick.finishing import to_the_end
 from bailiwick.grant import subject_stands_above
 from bailiwick.operations import READ
@@ -41,8 +41,15 @@ from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.work_content import content_in
 from bailiwick.verbs.working_copies import bring_back
 from bailiwick.version_acts import DiscardWork
-from bailiwick.versions import BranchBeside, Conflict, MergeResult, UndoResult, lines
-from bailiwick.working_copy import Altered, ChosenText, Published, Wanted, WorkingCopy
+from bailiwick.versions import BranchBeside, Conflict, MergeResult, Plan, UndoResult, lines
+from bailiwick.working_copy import (
+    Alterations,
+    Altered,
+    ChosenText,
+    Published,
+    Wanted,
+    WorkingCopy,
+)
 
 _MODE_ALONE = "its mode can only be given up with all that was changed of it"
 _ENTANGLED = "others have changed lines that touch these"
@@ -61,17 +68,22 @@ def shown(
 # --- working copies ----------------------------------------------------------------------------
 
 
+class SeenCopy(NamedTuple):
+    """What a working copy would do to the tree, and what of the copy that was told from: whatever
+    is done about it is done to that, also while others go on changing the copy."""
+
+    changes: ApartChanges
+    seen: Alterations
+
+
 async def of_copy(
     call: Call, copy: WorkingCopy, whose: NoteHolder, runs: RunBook | None
-) -> ApartChanges:
+) -> SeenCopy:
     """What a working copy would do to the tree, as far as whoever calls may see of it. In an
     overlay, which is nobody's, whoever changed a path last is who did it."""
     contents: dict[str, bytes] = {}
-    altered = [
-        each
-        for each in (await copy.alterations()).altered
-        if permits(call.decide(each.path, READ.ruled))
-    ]
+    seen = await copy.alterations()
+    altered = [each for each in seen.altered if permits(call.decide(each.path, READ.ruled))]
     most = call.limits.run_paths_max
     hands: Mapping[ScopedPath, NoteHolder] = {}
     if runs is not None and subject_stands_above(whose.subject):
@@ -82,7 +94,7 @@ async def of_copy(
         await _in_copy(call, copy, each, hands.get(each.path, whose), contents)
         for each in altered[:most]
     ]
-    return ApartChanges(copy.id, found, contents, truncated=len(altered) > most)
+    return SeenCopy(ApartChanges(copy.id, found, contents, truncated=len(altered) > most), seen)
 
 
 async def _in_copy(
@@ -108,7 +120,8 @@ async def _apart(call: Call, copy: WorkingCopy, each: Altered) -> StoryContent |
     data: bytes | None = None
     limit = call.limits.diff_bytes_max
     if each.type == "file" and each.size <= limit:
-        data = await content_in(copy, each, limit)
+        with suppress(HashMismatch):  # it is being changed: of that no lines can be told
+            data = await content_in(copy, each, limit)
     mode = mode_in(call.grant.root, each.mode & 0o777, each.type)
     return StoryContent(
         each.type, each.path, mode, None if data is None or 0 in data else data, each.sha256,
@@ -127,7 +140,7 @@ async def accept_copy(
 ) -> Proposal[ReviewSpoken]:
     """Apply what is chosen; where anything stands against it that nobody settles, nothing."""
     refuse_agents(call)
-    changes = await of_copy(call, copy, whose, runs)
+    changes, seen = await of_copy(call, copy, whose, runs)
     if settling is None:
         chosen = changes.chosen(part.ids, part.paths)
         against = _against(chosen)
@@ -143,7 +156,8 @@ async def accept_copy(
         wanted = settling.wanted(change)
     paths = places_of(chosen)
     paths |= {each.path for each in changes.with_directories(paths, applied=True)}
-    proposal = await bring_back(call, ignores, copy, wanted._replace(exactly=frozenset(paths)))
+    wanted = wanted._replace(exactly=frozenset(paths))
+    proposal = await bring_back(call, ignores, copy, wanted, seen)
     result = proposal.result
 
     def spoken(done: Published) -> ReviewSpoken:
@@ -195,7 +209,7 @@ async def reject_copy(
 ) -> Proposal[ReviewSpoken]:
     """Give up what is chosen: there it is what it is in the tree again."""
     refuse_agents(call)
-    changes = await of_copy(call, copy, whose, runs)
+    changes, seen = await of_copy(call, copy, whose, runs)
     chosen = changes.chosen(part.ids, part.paths)
     conflicts: list[Conflict] = []
     rewritten: dict[ScopedPath, bytes] = {}
@@ -216,9 +230,9 @@ async def reject_copy(
     if preview:
         call.questions = None
         return Proposal(None, lambda _: spoken)
-    found = await copy.alterations()
-    everything = not found.unfit and {each.path for each in found.altered} <= whole
-    act = DiscardWork(call.handle, copy, None if everything else tuple(sorted(whole)), rewritten)
+    everything = not seen.unfit and {each.path for each in seen.altered} <= whole
+    paths = None if everything else tuple(sorted(whole))
+    act = DiscardWork(call.handle, copy, seen, paths, rewritten)
     return Proposal(act, lambda _: spoken)
 
 
@@ -228,21 +242,35 @@ async def reject_copy(
 async def of_fork(call: Call, name: str, runs: RunBook | None) -> ApartChanges:
     """What a fork has changed since it and this branch were one."""
     hands = await hands_of(runs, str(call.grant.root))
-    theirs = lines(call.store)
-    beside = await theirs.beside(name)
-    try:
+    async with _beside(call, name) as beside:
         paths = [
             path
-            for each in await theirs.compare(name)
+            for each in await lines(call.store).compare(name)
             for path in (each.path, each.origin)
             if path is not None
         ]
         fork = _Fork(call, beside, hands)
         truncated = await fork.add_all(paths)
+    return ApartChanges(name, fork.found, fork.contents, truncated=truncated, as_of=beside.version)
+
+
+@asynccontextmanager
+async def _beside(call: Call, name: str) -> AsyncGenerator[BranchBeside, None]:
+    beside = await lines(call.store).beside(name)
+    try:
+        yield beside
     finally:
         await to_the_end(beside.origin.aclose())
         await to_the_end(beside.store.aclose())
-    return ApartChanges(name, fork.found, fork.contents, truncated=truncated)
+
+
+async def _plan_as_seen(call: Call, changes: ApartChanges) -> Plan | None:
+    """How all of a fork is merged as it was looked at; None where others have changed it since, or
+    it cannot be."""
+    plan = await lines(call.store).plan_merge(changes.name)
+    async with _beside(call, changes.name) as beside:
+        is_same = beside.version == changes.as_of
+    return plan if is_same and not plan.conflicts else None
 
 
 class _Fork:
@@ -251,7 +279,7 @@ class _Fork:
     def __init__(self, call: Call, beside: BranchBeside, hands: Hands) -> None:
         self._call = call
         self._hands = hands
-        self._store, self._origin, self._past = beside
+        self._store, self._origin, self._past, _ = beside
         self.found: list[ApartPath] = []
         self.contents: dict[str, bytes] = {}
 
@@ -324,15 +352,16 @@ async def accept_fork(
     is_own: bool,
 ) -> Proposal[ReviewSpoken]:
     """Merge what is chosen; where anything stands against it, nothing. All of it is merged as a
-    branch is, where that can be done."""
+    branch is, where that can be done and nobody has changed the fork since it was looked at."""
     refuse_agents(call)
     changes = await of_fork(call, name, runs)
     chosen = changes.chosen(part.ids, part.paths)
     against = _against(chosen)
     if against:
         return _refused(call, changes, against)
-    if changes.is_all(chosen) and not (await lines(call.store).plan_merge(name)).conflicts:
-        merging = await merge(call, ignores, name, False, is_own=is_own)
+    plan = await _plan_as_seen(call, changes) if changes.is_all(chosen) else None
+    if plan is not None:
+        merging = await merge(call, ignores, name, False, is_own=is_own, seen=plan)
         merged = merging.result
 
         def all_of_it(done: MergeResult) -> ReviewSpoken:

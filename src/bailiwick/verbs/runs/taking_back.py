@@ -65,19 +65,19 @@ class ReturningCopy:
     async def publishing(self, what: Publishing | None) -> None:
         """Each change is in the history by itself, under the request: nothing else is needed."""
 
-    async def settle(self, published: Collection[ScopedPath]) -> None:
+    async def settle(self, published: Collection[ScopedPath], seen: Alterations) -> None:
         """There is nothing that would be left."""
 
     async def rebase(self, path: ScopedPath, image: bytes) -> None:
         """Nothing is brought in part."""
 
-    async def rewrite(self, path: ScopedPath, data: bytes) -> None:
+    async def rewrite(self, path: ScopedPath, data: bytes, seen: Alterations) -> None:
         """Nothing is given up."""
 
     async def restored(self, paths: Collection[ScopedPath]) -> None:
         """It is not tried again."""
 
-    async def discard(self) -> None:
+    async def discard(self, seen: Alterations | None = None) -> None:
         """It is gone with the call."""
 
 
@@ -243,7 +243,7 @@ async def bring(
     def act(plan: Plan) -> BringBack:
         mark = call.mark or Mark(str(call.grant.subject), call.request_id)
         what = Publishing(plan, drawn.over, mark, call.limits.max_file_bytes)
-        return BringBack(call.handle, plan, copy, what, frozenset(drawn.settled))
+        return BringBack(call.handle, plan, copy, what, frozenset(drawn.settled), found)
 
     work = Work(plan_it, act)
     return await (look if preview else propose)(call, ignores, work, undone)

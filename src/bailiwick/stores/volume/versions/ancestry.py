@@ -58,12 +58,17 @@ async def held_by(session: RowSession, volume: int, branch: int, at: int = HEAD)
     return held
 
 
+async def last_change(session: RowSession, volume: int, branch: int) -> int | None:
+    """The version at which anything was changed in a branch last."""
+    row = await session.row(_LAST, volume, branch)
+    return None if row is None else row[0]
+
+
 async def note_taken(
     session: RowSession, view: BranchView, version: int, ours: Held, source: int, theirs: Held
 ) -> None:
     """From ``version`` on a branch holds ``source`` as it is now, and all that this one holds."""
-    row = await session.row(_LAST, view.volume, source)
-    last = version if row is None or row[0] is None else row[0]
+    last = await last_change(session, view.volume, source) or version
     for branch, upto in {**theirs, source: last}.items():
         if branch != view.branch and upto > ours.get(branch, 0):
             row = view.branch, version, branch, upto

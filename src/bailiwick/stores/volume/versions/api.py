@@ -23,7 +23,7 @@ from bailiwick.stores.volume.rows.database import INFINITY, RowSession
 from bailiwick.stores.volume.rows.records import RowKey
 from bailiwick.stores.volume.rows.tree import levels_of
 from bailiwick.stores.volume.versions import branches, change_log, history
-from bailiwick.stores.volume.versions.ancestry import common_state, held_by
+from bailiwick.stores.volume.versions.ancestry import common_state, held_by, last_change
 from bailiwick.stores.volume.versions.comparison import compare, touches_of
 from bailiwick.stores.volume.versions.draft_core import NUMBERS as SET_ASIDE
 from bailiwick.stores.volume.versions.draft_core import DraftCore
@@ -360,6 +360,7 @@ class VolumeVersions:
             ours = await held_by(session, volume, core.view.branch)
             theirs = await held_by(session, volume, branch)
             common = await common_state(session, volume, ours, theirs)
+            last = await last_change(session, volume, branch)
             newest, horizon = await session.row(_KEPT, volume) or (0, 0)
             levels = await levels_of(session, core.view._replace(branch=branch, at=newest))
             # What a branch has come from is kept for as long as that shows it.
@@ -370,7 +371,7 @@ class VolumeVersions:
                 )
             origin = await self._then(session, *common)
             store = await self._then(session, branch, newest)
-            return BranchBeside(store, origin, VolumeVersions(store))
+            return BranchBeside(store, origin, VolumeVersions(store), str(last or 0))
 
     async def plan_merge(self, name: str) -> Plan:
         return await self._planned(self._merging(name))
