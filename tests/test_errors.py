@@ -227,6 +227,7 @@ def test_nothing_of_the_host_is_repeated(number):
         ("\u200b\ufeff", "\\u200b\\ufeff"),
         ("\udcff", "\\udcff"),
         ("\U000e0001", "\\U000e0001"),
+        ("a\u3164\u2800b", "a\\u3164\\u2800b"),
         ("back\\slash", "back\\slash"),
     ],
 )

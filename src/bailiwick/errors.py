@@ -58,6 +58,9 @@ from typing import Any, ClassVar, Literal
 
 Category = Literal["policy", "operational"]
 
+_BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that count as printable and show nothing."""
+
 
 def escape_for_display(text: str) -> str:
     """Return ``text`` with everything that could disguise it made visible.
@@ -68,7 +71,9 @@ def escape_for_display(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _escape_character(c) for c in text)
+    return "".join(
+        c if c.isprintable() and c not in _BLANKS else _escape_character(c) for c in text
+    )
 
 
 def _escape_character(character: str) -> str:

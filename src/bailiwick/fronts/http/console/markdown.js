@@ -15,8 +15,8 @@ export function markdown(text, path) {
   return h("article", { class: "prose" }, blocks(lines, path, 0));
 }
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+-]*)/, HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/, RULE = /^ {0,3}([-*_])(\s*\1){2,}\s*$/;
-const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(\s+|$)/, QUOTE = /^ {0,3}> ?/, CELLS = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+-]*)/, HEADING = /^ {0,3}(#{1,6})\s+(.*)$/, RULE = /^ {0,3}([-*_])(\s*\1){2,}\s*$/;
+const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(\s+|$)/, QUOTE = /^ {0,3}> ?/;
 
 function blocks(lines, path, depth) {
   const made = [];
@@ -47,7 +47,15 @@ function fence(lines, at) {
 
 function heading(lines, at, path) {
   const found = HEADING.exec(lines[at]);
-  return found && [h(`h${found[1].length}`, null, inline(found[2], path)), at + 1];
+  return found && [h(`h${found[1].length}`, null, inline(unclosed(found[2]), path)), at + 1];
+}
+
+// A heading without the marks that close it. No pattern: one that looks for an end takes the square
+// of what it has to look through, or worse.
+function unclosed(text) {
+  let end = text.trimEnd().length;
+  while (text[end - 1] === "#") end -= 1;
+  return text.slice(0, end).trim();
 }
 
 function rule(lines, at) { return RULE.test(lines[at]) ? [h("hr"), at + 1] : null; }
@@ -84,9 +92,14 @@ function item(body, path, depth) {
   return h("li", { class: task ? "task" : null }, task ? h("input", { type: "checkbox", disabled: true, checked: task[1] !== " " }) : null, tight, inside.slice(1));
 }
 
+// Wider than anybody reads: what has more columns is shown as the text it is.
+const COLUMNS_MAX = 200;
+const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim());
+
 function table(lines, at, path) {
-  if (!lines[at].includes("|") || !CELLS.test(lines[at + 1] ?? "") || !lines[at + 1].includes("-")) return null;
-  const cut = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => inline(cell.trim().replaceAll("\\|", "|"), path));
+  const under = lines[at].includes("|") ? cells(lines[at + 1] ?? "") : [];
+  if (!under.length || under.length > COLUMNS_MAX || !under.every((cell) => /^:?-+:?$/.test(cell))) return null;
+  const cut = (line) => cells(line).slice(0, under.length).map((cell) => inline(cell.replaceAll("\\|", "|"), path));
   let end = at + 2;
   while (end < lines.length && lines[end].includes("|") && lines[end].trim()) end += 1;
   return [h("table", null, h("thead", null, h("tr", null, cut(lines[at]).map((cell) => h("th", null, cell)))), h("tbody", null, lines.slice(at + 2, end).map((line) => h("tr", null, cut(line).map((cell) => h("td", null, cell)))))), end];

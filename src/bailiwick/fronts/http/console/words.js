@@ -36,18 +36,19 @@ export function left(milliseconds, now = Date.now()) {
   return seconds >= 60 ? `${Math.floor(seconds / 60)} min ${seconds % 60} s` : `${seconds} s`;
 }
 
-const MARKS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+// What shows nothing, or turns the writing around it: as `bailiwick` escapes it at a terminal.
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]/gu;
+const number = (mark) => mark.codePointAt(0).toString(16).padStart(4, "0");
 
-// Text of a file with what cannot be seen made visible: marks that turn writing round can make code
-// look like other code.
+// Text of a file with what cannot be seen made visible: it can make code look like other code, and
+// say to a model what no person reads.
 export function visible(text) {
-  return text.replace(MARKS, (mark) => (mark === "\r" ? "␍" : `⟨${mark.charCodeAt(0).toString(16).padStart(4, "0")}⟩`));
+  return text.replace(UNSEEN, (mark) => ("\n\t".includes(mark) ? mark : mark === "\r" ? "␍" : `⟨${number(mark)}⟩`));
 }
 
-// Control characters and marks that turn writing round would let a name pose as another.
+// In a name it would let that pose as another.
 export function plain(text) {
-  return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
-    (mark) => "\\u" + mark.charCodeAt(0).toString(16).padStart(4, "0"));
+  return String(text).replace(UNSEEN, (mark) => `\\u${number(mark)}`);
 }
 
 export function nameOf(path) { return path === "." ? "" : path.slice(path.lastIndexOf("/") + 1); }
