@@ -15,6 +15,7 @@ import hashlib
 import os
 import pwd
 import re
+import stat
 import struct
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -110,8 +111,8 @@ def default_state_dir() -> str:
                 return state
     with suppress(OSError):
         os.makedirs(fallback, mode=0o700, exist_ok=True)
-        if os.lstat(fallback).st_uid == os.getuid() and os.access(fallback, os.W_OK | os.X_OK):
-            return fallback
+    if _is_own(fallback):
+        return fallback
     raise PermissionDenied(
         "there is no private directory that can be written, to keep state in",
         hint="set $XDG_STATE_HOME to one, or pass state_dir",
@@ -120,10 +121,22 @@ def default_state_dir() -> str:
 
 def known_state_dir() -> str | None:
     """The default one if it is there already: nothing is made for looking."""
-    for each in _state_dirs():
-        if os.path.isdir(each) and os.access(each, os.W_OK | os.X_OK):
-            return each
-    return None
+    *own, fallback = _state_dirs()
+    for state in own:
+        if os.path.isdir(state) and os.access(state, os.W_OK | os.X_OK):
+            return state
+    return fallback if _is_own(fallback) else None
+
+
+def _is_own(fallback: str) -> bool:
+    """Whether a directory among those of everybody is ours, and nobody else's to write in: what it
+    holds is taken for what we were about to do."""
+    try:
+        status = os.lstat(fallback)
+    except OSError:
+        return False
+    is_private = status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return stat.S_ISDIR(status.st_mode) and is_private and os.access(fallback, os.W_OK | os.X_OK)
 
 
 def _state_dirs() -> list[str]:
