@@ -24,7 +24,8 @@ from tests.fronts.http.serving import AGENT, PERSON, House, serving
 SECRET = "outside: SECRET\n"
 ALL = ("read", "write", "list", "delete", "move", "metadata")
 SEEN, EVIL, OURS = "seen\n", "EVIL\n", "ours\n"
-ROUNDS = 30
+SAID = ("over", "whole", "reject")
+ROUNDS = 25
 
 CONFIG = """
 [[root]]
@@ -98,7 +99,13 @@ class _Race:
         self.found["lost"] += (await scope.read_text(path)).text != EVIL
 
     def paths(self) -> Iterator[str]:
-        return (f"{how}_{number}" for number in range(ROUNDS) for how in ("over", "whole"))
+        return (f"{how}_{number}" for number in range(ROUNDS) for how in SAID)
+
+    @staticmethod
+    def verdict(person: Scope, path: str, name: str, **of: str) -> Coroutine[Any, Any, Any]:
+        if "reject" in path:
+            return person.review.reject(name, insist=True, **of)
+        return person.review.accept(name, over="over" in path, **of)
 
 
 async def _in_overlay(place: pathlib.Path) -> dict[str, Any]:
@@ -117,8 +124,7 @@ async def _in_overlay(place: pathlib.Path) -> dict[str, Any]:
 
         for path in race.paths():
             work, name = await shown(path)
-            saying = person.review.accept(name, work=work, over="over" in path)
-            await race.swap(saying, agent, path)
+            await race.swap(race.verdict(person, path, name, work=work), agent, path)
             race.found["evil"] += (place / "tree" / path).read_text() == EVIL
             await agent.remove(path)
         # Without a name of what was seen it is whatever stands there by then.
@@ -145,8 +151,7 @@ async def _in_fork(place: pathlib.Path) -> dict[str, Any]:
         for path in race.paths():
             fork, name = await shown(path)
             async with aclosing(fork):
-                saying = person.review.accept(name, fork=path, over="over" in path)
-                await race.swap(saying, fork, path)
+                await race.swap(race.verdict(person, path, name, fork=path), fork, path)
             race.found["evil"] += (await person.read_text(path)).text == EVIL
         fork, _ = await shown("control")
         async with aclosing(fork):

@@ -45,6 +45,8 @@ def test_verdicts_by_ids_and_what_is_left(worked_in, capsys):
     assert "nothing is left" in capsys.readouterr().out
     assert main(["review", "ffffffffffff"]) == 1
     assert main(["review", "--accept", "ffffffffffff"]) == 1
+    with pytest.raises(SystemExit):
+        main(["review", "--accept", second, "--note", "for nobody"])
 
 
 def interrupt_until_heard(child, terminal):

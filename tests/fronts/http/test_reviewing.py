@@ -53,8 +53,12 @@ async def test_an_agent_reviews_nothing_over_http(tmp_path):
         assert (await person.get("/review")).json()["left"] == 1
         wrong = await person.post("/review", json={"accept": ["0123456789ab"]})
         check_error(wrong.status_code, wrong.json(), "path_not_found")
-        wrong = await person.post("/review", json={})
-        check_error(wrong.status_code, wrong.json(), "parse_error")
+        for body in (
+            {}, {"accept": [known], "preview": True}, {"accept": [known], "note": "for nobody"},
+            {"reject": [known], "over": True}, {"reject": [known], "text": "x"},
+        ):  # fmt: skip
+            wrong = await person.post("/review", json=body)
+            check_error(wrong.status_code, wrong.json(), "parse_error")
 
 
 @pytest.mark.spec("REVIEW-1")

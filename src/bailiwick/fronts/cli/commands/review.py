@@ -70,7 +70,10 @@ def run(arguments: list[str]) -> int:
         "--insist", action="store_true", help="reject also while the agent is in the middle of it"
     )
     takes_seat(parser)
-    return seated(parser.parse_args(arguments), _review)
+    options = parser.parse_args(arguments)
+    if options.note is not None and not options.reject:
+        parser.error("--note is for what is rejected by --reject")
+    return seated(options, _review)
 
 
 class _Seat(NamedTuple):
