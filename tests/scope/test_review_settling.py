@@ -185,7 +185,9 @@ async def test_a_text_can_settle_what_one_side_removed(apart, path):
 
 async def test_only_what_was_seen_is_settled(apart):
     async with apart as (person, where, here, *_):
-        _, name = await found(person, where, "text")
+        file, name = await found(person, where, "text")
+        # An agent cannot make two states that are called the same: 128 bits of each side.
+        assert [len(side) for side in file.version.split(".")] == [32, 32]
         _, other = await found(person, where, "new")
         for wrong in (
             {"ids": name.partition("@")[0], "text": "x"}, {"ids": name, "text": "x", "over": True},

@@ -55,6 +55,8 @@ export class ChangedFiles {
     this.changes = [];
     this.cursor = null;
     this.marked = null;
+    // What the pieces that are on show are called, by file: what was written since is not agreed to
+    // with them.
     this.shown = new Map();
     this.end = h("div", { class: "end" });
     this.element = h("div", { class: "scroll grow hunks" }, this.end);
@@ -93,19 +95,23 @@ export class ChangedFiles {
 
   card(change) {
     const body = h("div", { data: { path: change.path } }), name = change.origin ? `${plain(change.origin)} → ${plain(change.path)}` : plain(change.path);
-    this.windows.add(body, guess(change), () => this.hunks(change));
+    // What nobody was shown yet is not agreed to.
+    const whole = change.against || change.reviewedCount >= change.hunkCount ? null : h("button", { class: "button quiet", disabled: true, title: "Accept all that is left of this file", data: { accepts: change.path }, onClick: () => this.actions.accept(this.shown.get(change.path)) }, icon("check"), h("span", { class: "only-wide" }, "File"));
+    this.windows.add(body, guess(change), () => this.hunks(change, whole));
     return h("section", { class: "card" },
       h("header", null, h("span", { class: `chip ${change.against ? "bad" : TONES[change.kind] ?? ""}` }, change.against ? "conflict" : change.kind), change.kind === "deleted" || !this.source.inTree ? h("b", { class: "grow cut" }, name) : h("a", { class: "grow cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, name), change.type === "file" ? h("span", { class: "soft" }, `+${change.added} −${change.removed}`) : null,
-        change.against || change.reviewedCount >= change.hunkCount ? null : h("button", { class: "button quiet", title: "Accept all that is left of this file", data: { accepts: change.path }, onClick: () => this.acceptShown(change.path) }, icon("check"), h("span", { class: "only-wide" }, "File")),
+        whole,
         this.actions.undo ? h("button", { class: "button quiet", title: "Take back what the run did to this file", onClick: () => this.actions.undo({ paths: [change.path] }, name) }, icon("back"), h("span", { class: "only-wide" }, "File")) : null), body);
   }
 
-  async hunks(change) {
+  async hunks(change, whole) {
     let found;
     try { found = await this.source.one(change.path); } catch (error) { return h("p", { class: "soft padded" }, plain(error.message)); }
     if (!found) return h("p", { class: "soft padded" }, "Nothing is different here any more.");
     queueMicrotask(() => this.loaded(change.path));
-    this.shown.set(change.path, found.hunks.filter((each) => each.state === "stands" && !each.reviewed).map((each) => named(found, each)));
+    const names = found.hunks.filter((each) => each.state === "stands" && !each.reviewed).map((each) => named(found, each));
+    this.shown.set(change.path, names);
+    if (whole) whole.disabled = !names.length;
     return [found.against ? h("p", { class: "soft reason" }, `${plain(found.against)}.`) : null,
       found.hunks.map((each) => this.hunk(found, each)),
       found.others.map((each) => h("div", { class: "hunk others" }, h("div", { class: "bar" }, h("span", { class: "chip" }, `meanwhile, ${plain(each.subject || "another program")}`)), fromLines([each.header, ...each.lines], this.windows)))];
@@ -122,12 +128,6 @@ export class ChangedFiles {
           h("button", { class: "button quiet", title: words.reject, data: { key: "r" }, onClick: () => reject([shown], "these lines") }, icon("cross"), "Reject"),
           undo ? h("button", { class: "button quiet", title: "Take it back without a word (u)", data: { key: "u" }, onClick: () => undo({ paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), h("span", { class: "only-wide" }, "Take back")) : null] : each.reviewed ? null : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
       each.reviewed === "accepted" ? null : change.sides?.length ? null : each.lines.length ? fromLines([each.header, ...each.lines], this.windows) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null, settles);
-  }
-
-  // All that is left of a file, as it is on show: what was changed since is not agreed to with it.
-  acceptShown(path) {
-    const names = this.shown.get(path) ?? [];
-    if (names.length) this.actions.accept(names);
   }
 
   // Where somebody reads, to be found again in a list that was made anew: by its file, or by what
