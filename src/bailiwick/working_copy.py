@@ -81,7 +81,7 @@ class Alterations(NamedTuple):
         while len(only) != before:
             before = len(only)
             only |= {was for path, was in self.moved.items() if any(map(path.lies_in, only))}
-        return wanted._replace(only=tuple(only))
+        return wanted._replace(only=frozenset(only))
 
     @property
     def any_left(self) -> bool:
