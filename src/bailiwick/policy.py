@@ -140,7 +140,7 @@ class Glances(Protocol):
         ...
 
 
-class Sifted(NamedTuple):
+class SiftedPaths(NamedTuple):
     """What a policy says of most of many paths, and those of which it may say something else."""
 
     ordinary: Decision
@@ -159,7 +159,7 @@ class Sifts(Protocol):
         operation: Operation,
         access: frozenset[Access],
         paths: Sequence[ScopedPath],
-    ) -> Sifted:
+    ) -> SiftedPaths:
         """``paths`` are canonical, and none of them is the root."""
         ...
 

@@ -12,7 +12,7 @@ from bailiwick.errors import ParseError
 from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import ScopedPath, folded
 from bailiwick.policies.rule import ACCESSES, Holder, Rule, concerns, may_mean, means
-from bailiwick.policy import Allow, Ask, Decision, Deny, Hide, Sifted
+from bailiwick.policy import Allow, Ask, Decision, Deny, Hide, SiftedPaths
 from bailiwick.search.glob import Filter, compile_filter
 
 NO_RULE: Decision = Deny("default", "no rule allows this")
@@ -159,11 +159,11 @@ class Shortlist:
             return self._ordinary
         return self._judge(path)
 
-    def sift(self, paths: Sequence[ScopedPath]) -> Sifted:
+    def sift(self, paths: Sequence[ScopedPath]) -> SiftedPaths:
         """See `bailiwick.policy.Sifts`."""
         special = set[str]() if self._special is None else self._special.covered(paths)
         special |= self._exact.intersection(paths)
-        return Sifted(self._ordinary, frozenset(map(ScopedPath, special)))
+        return SiftedPaths(self._ordinary, frozenset(map(ScopedPath, special)))
 
     def _judge(self, path: ScopedPath) -> Decision:
         first = first_that_covers(self._hiding, path)

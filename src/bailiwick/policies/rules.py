@@ -29,7 +29,7 @@ from bailiwick.policies.nearness import quoted
 from bailiwick.policies.protective import protective_rules
 from bailiwick.policies.remembered import Remembered, remembered_rules
 from bailiwick.policies.rule import Holder, Rule, check_rule
-from bailiwick.policy import Context, Decision, Sifted
+from bailiwick.policy import Context, Decision, SiftedPaths
 
 RememberedAnswers = Callable[[], Sequence[Remembered]]
 """What people answered before: the same object for as long as nothing has changed. Called before
@@ -171,7 +171,7 @@ class RulePolicy:
         operation: Operation,
         access: frozenset[Access],
         paths: Sequence[ScopedPath],
-    ) -> Sifted:
+    ) -> SiftedPaths:
         """Which command is run decides about running it alone: see `rule.means`."""
         return self._current().shortlist_of(grant, operation.name, access).sift(paths)
 

@@ -18,7 +18,7 @@ from bailiwick.finishing import look_at, to_the_end
 from bailiwick.operations import Command
 from bailiwick.sandbox import Ending, Piece, WindowSize
 from bailiwick.verbs.commands import Started
-from bailiwick.verbs.working_copies import withheld_for
+from bailiwick.verbs.working_copies.bring_back import withheld_for
 from bailiwick.working_copy import Publish, Published, WorkingCopy
 
 PublishWhen = Literal["atomic", "partial", "manual"]

@@ -13,8 +13,9 @@ from bailiwick.model import DiffResult, EntryType, Found, Page, Stat
 from bailiwick.paths import PathText, parse
 from bailiwick.scope.core import ScopeCore
 from bailiwick.search.results import GrepResult
-from bailiwick.verbs import diff, entries, find, grep, listing, working_copies
+from bailiwick.verbs import diff, entries, find, grep, listing
 from bailiwick.verbs.arguments import check_all
+from bailiwick.verbs.working_copies import bring_back
 
 
 class LookingVerbs(ScopeCore):
@@ -212,7 +213,7 @@ class LookingVerbs(ScopeCore):
         place = parse(path, self.root.mount_point, self.root.names).path.beneath(self.grant.base)
         shown = await lower._run(
             operations.READ, "difference", lower._top,
-            lambda call: working_copies.difference(call, copy, place),
+            lambda call: bring_back.difference(call, copy, place),
         )  # fmt: skip
         return DiffResult(
             a=f"a/{path}", b=f"b/{path}", equal=not shown.text, text=shown.text,

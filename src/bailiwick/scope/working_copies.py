@@ -26,8 +26,8 @@ from bailiwick.operations import Command
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.scope.core import ScopeCore
 from bailiwick.text.diff import UnifiedDiff
-from bailiwick.verbs import working_copies
-from bailiwick.verbs.working_copies import withheld_for
+from bailiwick.verbs.working_copies import bring_back
+from bailiwick.verbs.working_copies.bring_back import withheld_for
 from bailiwick.working_copy import Publish, Published, Wanted, Withheld, WorkChanges, WorkingCopy
 
 _OF_ONE_PATH = (
@@ -183,26 +183,26 @@ class WorkVerbs(ScopeCore):
     ) -> Published:
         return await self._run(
             operations.VERSION, "publish", self._top,
-            lambda call: working_copies.bring_back(call, self._ignores, copy, wanted),
+            lambda call: bring_back.bring_back(call, self._ignores, copy, wanted),
             command=command,
         )  # fmt: skip
 
     async def _changes_of(self, copy: WorkingCopy, *, shared: bool = False) -> WorkChanges:
         return await self._run(
             operations.READ, "changes", self._top,
-            lambda call: working_copies.changes(call, copy, shared=shared),
+            lambda call: bring_back.changes(call, copy, shared=shared),
         )  # fmt: skip
 
     async def _difference_in(self, copy: WorkingCopy, path: ScopedPath) -> UnifiedDiff:
         return await self._run(
             operations.READ, "difference", self._top,
-            lambda call: working_copies.difference(call, copy, path),
+            lambda call: bring_back.difference(call, copy, path),
         )  # fmt: skip
 
     async def _give_up(self, copy: WorkingCopy, wanted: Wanted) -> list[ScopedPath]:
         return await self._run(
             operations.VERSION, "discard", self._top,
-            lambda call: working_copies.discard(call, copy, wanted),
+            lambda call: bring_back.discard(call, copy, wanted),
         )  # fmt: skip
 
     def _asked(

@@ -20,7 +20,7 @@ from bailiwick.scope.front_access import enter, session_as_called, top_of
 from bailiwick.scope.sessions import Session
 from bailiwick.text.both_ends import Printed
 from bailiwick.toolbox.command_tool import about_the_command, printed_by
-from bailiwick.verbs.working_copies import withheld_for
+from bailiwick.verbs.working_copies.bring_back import withheld_for
 from bailiwick.wire.pieces import TextPiece, as_text
 from bailiwick.working_copy import Published
 

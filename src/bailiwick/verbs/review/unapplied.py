@@ -38,8 +38,8 @@ from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken, page_of, refu
 from bailiwick.verbs.runs.path_stories import StoryContent, look_at
 from bailiwick.verbs.runs.taking_back import PlannedReturn, base_of, bring, come, return_whole
 from bailiwick.verbs.walks.ignore_files import Ignores
-from bailiwick.verbs.work_content import content_in
-from bailiwick.verbs.working_copies import bring_back
+from bailiwick.verbs.working_copies.bring_back import bring_back
+from bailiwick.verbs.working_copies.content import content_in
 from bailiwick.version_acts import DiscardWork
 from bailiwick.versions import BranchBeside, Conflict, MergeResult, Plan, UndoResult, lines
 from bailiwick.working_copy import (

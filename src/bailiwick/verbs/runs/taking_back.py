@@ -17,8 +17,8 @@ from bailiwick.proposal import Proposal
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
 from bailiwick.verbs.runs.path_stories import PathStory, StoryContent, WovenStory, whole_id
 from bailiwick.verbs.walks.ignore_files import Ignores
-from bailiwick.verbs.work_plan import draw
-from bailiwick.verbs.working_copies import with_their_directories
+from bailiwick.verbs.working_copies.bring_back import with_their_directories
+from bailiwick.verbs.working_copies.plan import draw
 from bailiwick.version_acts import BringBack
 from bailiwick.versions import Conflict, Done, Mark, Plan, UndoResult
 from bailiwick.working_copy import Alterations, Altered, Base, Publishing, Wanted

@@ -17,8 +17,8 @@ from bailiwick.policy import permits
 from bailiwick.store import Handle
 from bailiwick.verbs.checksum import content_hash
 from bailiwick.verbs.modes import mode_in
-from bailiwick.verbs.moves import Moves
-from bailiwick.verbs.work_content import joined, with_some_hunks
+from bailiwick.verbs.working_copies.content import joined, with_some_hunks
+from bailiwick.verbs.working_copies.moves import Moves
 from bailiwick.versions import Touch
 from bailiwick.working_copy import (
     Alterations,

@@ -29,8 +29,8 @@ from bailiwick.text.codec import decode
 from bailiwick.text.diff import UnifiedDiff, unified_diff
 from bailiwick.verbs.bulk_changes import Use, Work, decide_use, propose, uses_of
 from bailiwick.verbs.walks.ignore_files import Ignores
-from bailiwick.verbs.work_content import content_at, content_in, with_some_hunks
-from bailiwick.verbs.work_plan import Drawn, draw, may
+from bailiwick.verbs.working_copies.content import content_at, content_in, with_some_hunks
+from bailiwick.verbs.working_copies.plan import Drawn, draw, may
 from bailiwick.version_acts import BringBack, DiscardWork
 from bailiwick.versions import Done, Mark, Plan, Touch
 from bailiwick.working_copy import (

@@ -1,0 +1,1 @@
+"""Bringing back what was changed in a working copy."""
