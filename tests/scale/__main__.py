@@ -138,6 +138,9 @@ def main():
         ]
         for sort in (Counting, Leasing):
             next(each for each in crowd if isinstance(each, sort)).prepare()
+        for each in crowd:
+            if isinstance(each, Following):
+                each.prepare()
         faults, held = drive(cluster, crowd, over, settled, options)
         wrong = list(verify(cluster, crowd))
         early, late = held[len(held) // 4], max(held[-3:])

@@ -337,6 +337,10 @@ class Following(Driver):
     def go_on(self):
         self.follow(self._over.is_set)
 
+    def prepare(self):
+        """Stand where the tree is now: whatever anybody changes afterwards is to be told."""
+        self.follow(lambda: self.first is not None)
+
     def follow(self, is_over):
         while not is_over():
             headers = {} if self._last is None else {"last-event-id": self._last}
