@@ -533,7 +533,7 @@ PATTERNS = [
 ]  # fmt: skip
 
 
-@pytest.mark.spec("TOOL-4", "GREP-1")
+@pytest.mark.spec("TOOL-4")
 @pytest.mark.parametrize(("tool", "argument", "wrong", "right"), PATTERNS)
 async def test_a_pattern_that_is_mended_as_the_hint_says_is_searched_for(
     tool, argument, wrong, right
