@@ -35,7 +35,7 @@ for verb, path, other in json.load(sys.stdin):
         elif os.path.lexists(path) and not (path + "/").startswith(other + "/"):
             if os.path.lexists(other): remove(other)
             os.rename(path, other)
-    except (OSError, shutil.Error): pass
+    except (OSError, shutil.Error, RecursionError): pass
 """
 
 

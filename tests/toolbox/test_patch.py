@@ -20,8 +20,7 @@ from bailiwick.errors import (
 )
 from bailiwick.grant import AgentRun, User
 from bailiwick.scope.front_access import as_called
-from bailiwick.testing import front_contract
-from bailiwick.testing.front_contract import ROOT, story_house
+from bailiwick.testing.front_contract import CONFIG, ROOT, story_house
 from bailiwick.toolbox import Actor
 from bailiwick.toolbox.patch import PatchPart, apply, rehearse
 from tests.fronts.test_front_contract import ACCESS, served
@@ -515,9 +514,9 @@ async def test_a_directory_that_others_use_by_now_stays(plain, tmp_path):
 
 
 @contextlib.asynccontextmanager
-async def served_place(tmp_path):
+async def served_place(tmp_path, config=CONFIG):
     """A person's scope over HTTP, and an agent's on the same."""
-    async with story_house(str(tmp_path)) as house, served(house) as (url, _):
+    async with story_house(str(tmp_path), config) as house, served(house) as (url, _):
         secret = await house.authority.tokens.issue("p", "user:ann", by=User("local"), front="test")
         async with bailiwick.connect(url, token=secret, root=ROOT) as fs:
             for path, data in BEFORE.items():
@@ -557,19 +556,16 @@ async def test_on_a_server_too_a_file_that_changed_meanwhile_is_not_moved(tmp_pa
     assert "nothing was changed" in refused.value.hint
 
 
-@pytest.fixture
-def served_from_a_directory(tmp_path, monkeypatch):
+def served_from_a_directory(tmp_path):
     """The story where the server's root is a directory, which has no transactions."""
     os.mkdir(tmp_path / "tree")
     volume = 'volume = "sqlite:story.db?volume=story"'
-    assert volume in front_contract.CONFIG
-    config = front_contract.CONFIG.replace(volume, 'path = "tree"')
-    monkeypatch.setattr(front_contract, "CONFIG", config)
-    return tmp_path
+    assert volume in CONFIG
+    return served_place(tmp_path, CONFIG.replace(volume, 'path = "tree"'))
 
 
-async def test_on_a_directory_of_a_server_files_are_patched_one_by_one(served_from_a_directory):
-    async with served_place(served_from_a_directory) as (fs, agent):
+async def test_on_a_directory_of_a_server_files_are_patched_one_by_one(tmp_path):
+    async with served_from_a_directory(tmp_path) as (fs, agent):
         before = await tree(fs)
         parts = (
             PatchPart("create", "ok.txt", lambda _: "1"),
@@ -584,9 +580,9 @@ async def test_on_a_directory_of_a_server_files_are_patched_one_by_one(served_fr
         assert (await tree(fs))[0] == AFTER
 
 
-async def test_on_a_directory_of_a_server_a_move_needs_the_right_to_remove(served_from_a_directory):
+async def test_on_a_directory_of_a_server_a_move_needs_the_right_to_remove(tmp_path):
     """A server says so only when it is asked to remove: then the new file could not go either."""
-    async with served_place(served_from_a_directory) as (fs, _):
+    async with served_from_a_directory(tmp_path) as (fs, _):
         access = ("read", "list", "metadata", "write")
         agent = await fs.delegate(AgentRun("a", "2"), access=access)
         before = await tree(fs)

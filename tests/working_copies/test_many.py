@@ -6,7 +6,7 @@ import bailiwick
 from bailiwick.errors import IoError
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.disk import DiskStore
-from bailiwick.verbs import moves
+from bailiwick.verbs.working_copies import moves
 from tests.working_copies.support import CopyByHand
 from tests.working_copies.test_bringing_back import opened  # noqa: F401
 

@@ -278,7 +278,7 @@ class _Sifted(NamedTuple):
 def _depends(touch: Touch, stays: set[ScopedPath], around: set[ScopedPath]) -> bool:
     """Whether it stays itself, or comes into a directory that does not come, or is a directory of
     which something does not go. ``around`` are the directories that what ``stays`` lies in."""
-    if touch.path in stays:
+    if touch.path in stays or touch.origin in stays:
         return True
     if touch.kind == "deleted":
         return touch.type == "directory" and touch.path in around

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Final, NamedTuple
 
@@ -71,7 +72,8 @@ class _Now(NamedTuple):
 async def draw(call: Call, copy: WorkingCopy, found: Alterations, wanted: Wanted) -> Drawn:
     """Compare what was altered with what stands in the tree by now."""
     altered = [each for each in found.altered if wanted.covers(each.path)]
-    drawing = _Drawing(call, copy, altered, wanted)
+    origins = {each.path: each.origin for each in found.altered if each.origin is not None}
+    drawing = _Drawing(call, copy, altered, wanted, origins)
     for count, each in enumerate(altered, 1):
         if count % _PATHS_BETWEEN_PAUSES == 0:
             await asyncio.sleep(0)
@@ -83,8 +85,9 @@ class _Drawing:
     """A plan in the making."""
 
     def __init__(
-        self, call: Call, copy: WorkingCopy, altered: list[Altered], wanted: Wanted
-    ) -> None:
+        self, call: Call, copy: WorkingCopy, altered: list[Altered], wanted: Wanted,
+        origins: Mapping[ScopedPath, ScopedPath],
+    ) -> None:  # fmt: skip
         self._call = call
         self._copy = copy
         self._wanted = wanted
@@ -95,7 +98,7 @@ class _Drawing:
             for each in altered
             if each.type == "directory" and (each.base is None or each.base.type != "directory")
         }
-        self._origins = {each.path: each.origin for each in altered if each.origin is not None}
+        self._origins = origins
         self._goes: list[Touch] = []
         self._comes: list[Touch] = []
         self._over: dict[ScopedPath, str] = {}
