@@ -326,6 +326,28 @@ async def _play(tmp_path, kind, story, data):
                 assert not gone & set(now)
 
 
+@pytest.mark.spec("RUN-2", "RUN-3")
+@each_kind
+async def test_a_move_of_others_while_a_run_goes_on_is_theirs(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", "1\n2\n3\n")
+        await person.write_bytes("b.bin", b"\0old")
+        one = await agent("one")
+        await one.edit("a.txt", [Edit("1\n", "one\n")])
+        await one.write_bytes("b.bin", b"\0mid")
+        await person.move("a.txt", "moved.txt")
+        await person.move("b.bin", "moved.bin")
+        await one.edit("moved.txt", [Edit("3\n", "three\n")])
+        await one.write_bytes("moved.bin", b"\0new")
+        (run,) = await person.runs()
+        told = {(str(each.path), each.kind) for each in (await run.changes()).changes}
+        assert (run.moved, told) == (0, {("moved.txt", "updated"), ("moved.bin", "updated")})
+        assert (await run.undo()).conflicts == []
+        assert await text(person, "moved.txt") == "1\n2\n3\n"
+        assert (await person.read_bytes("moved.bin")).data == b"\0old"
+        assert not await person.exists("a.txt")
+
+
 @pytest.mark.spec("RUN-3")
 @each_kind
 async def test_what_was_moved_over_something_else_comes_back_with_it_or_not_at_all(tmp_path, kind):

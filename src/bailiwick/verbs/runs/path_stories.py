@@ -62,10 +62,11 @@ class StoryStep(NamedTuple):
 
 
 class PathStory(NamedTuple):
-    """What became of one place. ``before`` is what the run found when it touched it first;
-    ``during`` are all versions until it touched it last, ``since`` those after that, up to now, and
-    ``version`` is the last of them. ``replaces`` says that the run moved it to where something else
-    stood."""
+    """What became of one place. ``before`` is what the run found when it touched it first, and
+    where others have moved that meanwhile, if the run itself did not: it ``was_at`` another place
+    then. ``during`` are all versions until it touched it last, ``since`` those after that, up to
+    now, and ``version`` is the last of them. ``replaces`` says that the run moved it to where
+    something else stood."""
 
     path: ScopedPath
     type: EntryType
@@ -74,6 +75,7 @@ class PathStory(NamedTuple):
     since: list[StoryStep]
     version: str = ""
     replaces: bool = False
+    was_at: ScopedPath | None = None
 
     @property
     def after(self) -> StoryContent | None:
@@ -136,8 +138,13 @@ class Stories:
             since.append(StoryStep("", now))  # or it was carried there with a directory above it
         moves = [versions[place] for place in places if versions[place].kind == "moved"]
         replaces = [await self.stood_before(each) is not None for each in moves]
-        newest = versions[-1].version
-        return PathStory(path, versions[last].type, before, during, since, newest, any(replaces))
+        newest, was_at = versions[-1].version, None if before is None else before.path
+        theirs = [each for each in versions[first:last] if each.kind == "moved"]
+        if before is not None and theirs and not moves:
+            before = before._replace(path=theirs[-1].path)
+        return PathStory(
+            path, versions[last].type, before, during, since, newest, any(replaces), was_at
+        )
 
     async def before(self, versions: Sequence[Version], place: int) -> StoryContent | None:
         """What stood there before one of some versions, which are all that there are."""

@@ -228,9 +228,9 @@ def _is_file_moved(version: Version) -> bool:
 
 
 def _digested(run: str, story: PathStory) -> PathDigest:
-    stood = (story.before, story.after)
-    places = tuple(dict.fromkeys([story.path, *(each.path for each in stood if each)]))
     after = story.after
+    stood = (story.path, story.was_at, after and after.path)
+    places = tuple(dict.fromkeys(place for place in stood if place is not None))
     if story.before is None and after is not None and after.data and _is_ours_alone(story):
         # A text that was made: as `change_of` tells it, without weaving it.
         text = after.data.decode("latin-1")
