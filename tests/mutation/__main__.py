@@ -45,7 +45,7 @@ PARTS = {
         ("tests/test_pipeline.py", "tests/authority", "tests/scope"),
     ),
     "lookup": Part(
-        ("stores.disk.lookup.beneath", "stores.disk.lookup.walk", "nodes.lookup"),
+        ("stores.disk.lookup.beneath", "stores.disk.lookup.walk", "nodes.lookup", "nodes.walk"),
         ("tests/stores/disk", "tests/stores/test_contract.py", "tests/stores/test_node_lookup.py"),
     ),
 }  # fmt: skip

@@ -3,8 +3,9 @@
 import pytest
 
 from bailiwick.errors import NotADirectory, PathNotFound, SymlinkEscape, TooManyLinks
-from bailiwick.nodes.lookup import beneath, ids_above, is_deeper, walk
+from bailiwick.nodes.lookup import NodeNames, beneath, ids_above, is_deeper
 from bailiwick.nodes.node import ROOT_ID, Node
+from bailiwick.nodes.walk import walk
 from bailiwick.paths import ScopedPath
 
 
@@ -41,7 +42,8 @@ class Tree:
 
 
 def reached(tree, path, *, symlinks="in-root", hops_max=40):
-    return walk(tree, tree.root, ScopedPath(path), symlinks=symlinks, hops_max=hops_max)
+    names = NodeNames(tree)
+    return walk(names, tree.root, ScopedPath(path), symlinks=symlinks, hops_max=hops_max)
 
 
 @pytest.mark.spec("LINK-2")

@@ -28,7 +28,7 @@ from bailiwick.model import (
     Symlinks,
 )
 from bailiwick.nodes.keeper import PERMISSION_BITS, NodeHandle, NodeKeeper, NodePlace
-from bailiwick.nodes.lookup import ReachedNode, beneath, ids_above, is_deeper, walk
+from bailiwick.nodes.lookup import NodeNames, beneath, ids_above, is_deeper
 from bailiwick.nodes.node import ROOT_ID, Node
 from bailiwick.nodes.refusals import (
     check_node,
@@ -39,6 +39,7 @@ from bailiwick.nodes.refusals import (
     root_stays,
 )
 from bailiwick.nodes.staged_tree import NodeStage
+from bailiwick.nodes.walk import Reached, walk
 from bailiwick.paths import DEPTH_MAX, ScopedPath, tree_too_deep
 from bailiwick.store import (
     Child,
@@ -84,7 +85,7 @@ class NodeStore(NodeKeeper):
         reached = await self._walk(path)
         if reached.missing:
             raise PathNotFound("no such file or directory", path=path)
-        return NodeHandle(self, reached.path, reached.node)
+        return NodeHandle(self, reached.path, reached.place)
 
     async def _entry(self, path: ScopedPath, *, parents: bool) -> NodeHandle:
         node, place, missing = await self._walk(path.parent)
@@ -97,10 +98,10 @@ class NodeStore(NodeKeeper):
             place = place.child(name)
         return NodeHandle(self, place, seen, is_object=False, parent=node.id, missing=missing)
 
-    async def _walk(self, path: ScopedPath) -> ReachedNode:
+    async def _walk(self, path: ScopedPath) -> Reached[Node]:
         root = await self.get_node(ROOT_ID) or self._root
         hops_max = self.limits.link_hops_max
-        return await walk(self, root, path, symlinks=self.symlinks, hops_max=hops_max)
+        return await walk(NodeNames(self), root, path, symlinks=self.symlinks, hops_max=hops_max)
 
     async def descend(self, directory: Handle, name: str) -> Handle:
         parent = await self.directory_of(directory)

@@ -1,13 +1,13 @@
-"""From a path to what it names: the one walk over names and links, and the handles it gives."""
+"""From a path to what it names, and the handles it gives."""
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from bailiwick.errors import InternalError, NotADirectory, PathNotFound, SymlinkEscape, TooManyLinks
+from bailiwick.errors import InternalError, NotADirectory, PathNotFound
 from bailiwick.model import EntryType, Symlinks
-from bailiwick.paths import ROOT, ScopedPath, from_parts, link_steps
+from bailiwick.nodes.walk import Reached, walk
+from bailiwick.paths import ROOT, ScopedPath, from_parts
 from bailiwick.stores.volume.refusals import no_such, not_on_the_way, not_through_a_link, nowhere
 from bailiwick.stores.volume.rows.records import (
     DIRECTORY,
@@ -142,25 +142,12 @@ def _is_missing_in(cache: Cache, node: int, parts: tuple[str, ...]) -> bool:
     return False
 
 
-class ReachedInode(NamedTuple):
-    """Where a walk came to: the node, its canonical path, and the names that were not there."""
-
-    node: int
-    kind: int
-    path: ScopedPath
-    missing: tuple[str, ...]
-
-
-async def walk(
+async def follow(
     tree: RowTree, path: ScopedPath, *, symlinks: Symlinks, hops_max: int
-) -> ReachedInode:
-    """Follow ``path`` from the root, links included, as far as it goes.
-
-    ``..`` in a link's text is physical: it leaves the directory that the walk has really come to.
-    A name that is missing ends the walk if the caller typed it; one that a link's text demands is
-    `PathNotFound`, since nobody asked for it to be made.
-    """
-    node, kind = tree.view.root, DIRECTORY
+) -> Reached[BoundName]:
+    """Follow ``path`` from the root. As long as no link is met, which is most of the time, each
+    name leads straight to the next."""
+    node, kind = root = BoundName(tree.view.root, DIRECTORY)
     for count, name in enumerate(path.parts):
         if kind != DIRECTORY:
             raise not_on_the_way(path)
@@ -168,75 +155,37 @@ async def walk(
         bound = names[key] if key in names else await tree.name(node, name)
         if bound is None:
             parts = path.parts
-            return ReachedInode(node, kind, from_parts(parts[:count]), parts[count:])
+            return Reached(BoundName(node, kind), from_parts(parts[:count]), parts[count:])
         if bound.kind == LINK:
-            return await _walk_with_links(tree, path, symlinks=symlinks, hops_max=hops_max)
+            return await walk(BoundNames(tree), root, path, symlinks=symlinks, hops_max=hops_max)
         node, kind = bound
-    return ReachedInode(node, kind, path, ())
+    return Reached(BoundName(node, kind), path, ())
 
 
-async def _walk_with_links(
-    tree: RowTree, path: ScopedPath, *, symlinks: Symlinks, hops_max: int
-) -> ReachedInode:
-    root = BoundName(tree.view.root, DIRECTORY)
-    trail, names = [root], list[str]()
-    ahead = deque((name, True) for name in path.parts)
-    here, hops = root, 0
-    while ahead:
-        if here.kind != DIRECTORY:
-            raise not_on_the_way(path)
-        name, typed = ahead.popleft()
-        if name == ".":
-            continue
-        if name == "..":
-            if len(trail) == 1:
-                raise SymlinkEscape("a link leads outside this root", path=path)
-            trail.pop()
-            names.pop()
-            here = trail[-1]
-            continue
-        child = await tree.name(here.node, name)
-        if child is None:
-            if not typed:
-                raise PathNotFound("a link leads to nothing", path=path)
-            missing = (name, *(later for later, _ in ahead))
-            return ReachedInode(here.node, here.kind, from_parts(names), missing)
-        if child.kind == LINK:
-            hops += 1
-            _refuse_hop(path, hops, symlinks=symlinks, hops_max=hops_max)
-            text = await _text_of(tree, child.node, path)
-            if text.startswith("/"):
-                trail, names, here = [root], [], root
-            ahead.extendleft((part, False) for part in reversed(link_steps(text)))
-            continue
-        names.append(name)
-        here = child
-        if child.kind == DIRECTORY:
-            trail.append(child)
-    return ReachedInode(here.node, here.kind, from_parts(names), ())
+class BoundNames:
+    """The names of a volume, for a walk over them."""
 
+    def __init__(self, tree: RowTree) -> None:
+        self._tree = tree
 
-async def _text_of(tree: RowTree, link: int, path: ScopedPath) -> str:
-    inode = await tree.inode(link)
-    if inode is None or inode.data is None:
-        raise no_such(path)
-    return inode.data.decode()
+    def type_of(self, place: BoundName) -> EntryType:
+        return TYPES[place.kind]
 
+    async def find(self, directory: BoundName, name: str) -> BoundName | None:
+        return await self._tree.name(directory.node, name)
 
-def _refuse_hop(path: ScopedPath, hops: int, *, symlinks: Symlinks, hops_max: int) -> None:
-    if symlinks == "reject":
-        raise SymlinkEscape("links are not followed in this root", path=path)
-    if hops > hops_max:
-        raise TooManyLinks("too many levels of links", path=path)
+    async def link_text(self, link: BoundName) -> str | None:
+        inode = await self._tree.inode(link.node)
+        return None if inode is None or inode.data is None else inode.data.decode()
 
 
 async def find_object(
     core: VolumeCore, tree: RowTree, path: ScopedPath, symlinks: Symlinks
 ) -> VolumeHandle:
-    reached = await walk(tree, path, symlinks=symlinks, hops_max=core.limits.link_hops_max)
+    reached = await follow(tree, path, symlinks=symlinks, hops_max=core.limits.link_hops_max)
     if reached.missing:
         raise no_such(path)
-    inode = await tree.inode(reached.node)
+    inode = await tree.inode(reached.place.node)
     if inode is None:
         raise no_such(path)
     return VolumeHandle(core, reached.path, inode)
@@ -246,8 +195,8 @@ async def find_entry(
     core: VolumeCore, tree: RowTree, path: ScopedPath, symlinks: Symlinks, *, parents: bool
 ) -> VolumeHandle:
     parent = path.parent
-    reached = await walk(tree, parent, symlinks=symlinks, hops_max=core.limits.link_hops_max)
-    if reached.kind != DIRECTORY:
+    reached = await follow(tree, parent, symlinks=symlinks, hops_max=core.limits.link_hops_max)
+    if reached.place.kind != DIRECTORY:
         raise not_on_the_way(path)
     if reached.missing and not parents:
         raise nowhere(path)
@@ -255,11 +204,11 @@ async def find_entry(
         place = reached.path
         for name in (*reached.missing, path.name):
             place = place.child(name)
-        return VolumeHandle(core, place, None, reached.node, reached.missing)
+        return VolumeHandle(core, place, None, reached.place.node, reached.missing)
     place = path if reached.path == parent else reached.path.child(path.name)
-    bound = await tree.name(reached.node, path.name)
+    bound = await tree.name(reached.place.node, path.name)
     seen = None if bound is None else await tree.inode(bound.node)
-    return VolumeHandle(core, place, seen, reached.node, is_entry=True)
+    return VolumeHandle(core, place, seen, reached.place.node, is_entry=True)
 
 
 class Spot(NamedTuple):
