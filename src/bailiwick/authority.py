@@ -8,7 +8,6 @@ at any moment in every process, and never widened.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from functools import partial
@@ -49,6 +48,7 @@ from bailiwick.hook import Hooks
 from bailiwick.limits import Limits
 from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, OPERATIONS, Access, Command
 from bailiwick.paths import parse
+from bailiwick.periodic_task import PeriodicTask
 from bailiwick.policies.explanation import Explanation
 from bailiwick.policies.manifest import manifest_grants
 from bailiwick.policies.rule import check_root_pattern, check_subject_pattern
@@ -65,8 +65,6 @@ from bailiwick.state.grants.trust import TrustBook
 from bailiwick.state.ledger.durable import DurableLedger
 from bailiwick.store import Store
 from bailiwick.subject_roots import SubjectRoots
-
-_log = logging.getLogger("bailiwick.authority")
 
 _SECONDS_MAX = 100 * 365.25 * 24 * 3600
 """A century: whatever is to end later does not end."""
@@ -120,7 +118,10 @@ class CoreAuthority:
         self._granting = asyncio.Lock()
         self.ask_roots = False
         """Whether a person is asked for a root that nobody granted."""
-        self._housekeeping = asyncio.create_task(self._keep_house(), name="bailiwick-housekeeping")
+        self._housekeeping = PeriodicTask(
+            self._keep_house, name="housekeeping", every_s=_HOUSEKEEPING_SECONDS
+        )
+        self._housekeeping.begin()
         self.hooks = services.hooks
         self.policy = policy
         self.ledger = books.ledger
@@ -468,8 +469,7 @@ class CoreAuthority:
         if self._closed:
             return
         self._closed = True
-        self._housekeeping.cancel()
-        await asyncio.wait((self._housekeeping,))
+        await self._housekeeping.aclose()
         try:
             while self._temps:
                 await close_root(self._temps.popitem()[1][0])
@@ -485,13 +485,8 @@ class CoreAuthority:
             raise Closed("this authority is closed")
 
     async def _keep_house(self) -> None:
-        while True:
-            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
-            try:
-                await self._close_old_temps()
-                await self._services.keep_house()
-            except Exception as error:
-                _log.warning("housekeeping failed", exc_info=error)
+        await self._close_old_temps()
+        await self._services.keep_house()
 
     # --- deciding who may ask for what ---------------------------------------------------------
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import Final
 
 from bailiwick.build.options import Options
@@ -19,6 +18,7 @@ from bailiwick.change_log import ChangeLog, Logs
 from bailiwick.config.places import VolumePlace
 from bailiwick.errors import BailiwickError
 from bailiwick.finishing import in_thread
+from bailiwick.periodic_task import PeriodicTask
 from bailiwick.state.ledger.durable import DurableLedger
 from bailiwick.store import Store
 from bailiwick.stores.volume.rows.databases import has_volume
@@ -61,7 +61,7 @@ class Draining:
         self._ledger = ledger
         self._through = through
         self._foreign = False
-        self._task: asyncio.Task[None] | None = None
+        self._periodic: PeriodicTask | None = None
         self._turn = asyncio.Lock()
 
     @classmethod
@@ -73,7 +73,8 @@ class Draining:
     async def open(cls, log: ChangeLog, ledger: DurableLedger) -> Draining:
         draining = await cls.begin(log, ledger)
         await draining.drain()
-        draining._task = asyncio.create_task(draining._run(), name="bailiwick-draining")
+        draining._periodic = PeriodicTask(draining.drain, name="draining", every_s=_EVERY_S)
+        draining._periodic.begin()
         return draining
 
     async def drain(self) -> None:
@@ -98,24 +99,13 @@ class Draining:
         if through > before:
             await self._log.drained(through)
 
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(_EVERY_S)
-            try:
-                await self.drain()
-            except Exception as error:
-                # Nobody waits for this, and the next try may do better.
-                _log.warning("notes of a volume could not be taken over", exc_info=error)
-
     async def aclose(self) -> None:
         """Stop, and take over what is left. To be called when all is settled, before the store is
         closed."""
-        task, self._task = self._task, None
-        if task is None:
+        periodic, self._periodic = self._periodic, None
+        if periodic is None:
             return
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await periodic.aclose()
         try:
             await self._ledger.flush()
             await self.drain()

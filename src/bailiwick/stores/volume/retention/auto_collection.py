@@ -8,19 +8,17 @@ writers have the file for themselves half of the time and more.
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 import time
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 from bailiwick.errors import BailiwickError, Busy
+from bailiwick.periodic_task import PeriodicTask
 from bailiwick.stores.volume.core import VolumeCore, compare_settings
 from bailiwick.stores.volume.retention.garbage import VolumeCollected, collect
 from bailiwick.stores.volume.rows.database import Transaction
 from bailiwick.stores.volume.store import VolumeStore
-
-_log = logging.getLogger("bailiwick.stores.volume")
 
 KEEP_DAYS: Final = 30.0
 
@@ -70,8 +68,8 @@ class _Passed(NamedTuple):
     when: float
 
 
-class VolumeAutoCollection:
-    """Collects in a volume from `begin` until `aclose`."""
+class VolumeAutoCollection(PeriodicTask):
+    """Collects in a volume from `begin` until `aclose`, which stops between two steps."""
 
     def __init__(
         self,
@@ -82,44 +80,21 @@ class VolumeAutoCollection:
         first_s: float = _FIRST_S,
         every_s: float = _EVERY_S,
     ) -> None:
+        super().__init__(
+            self.collect_if_due, name="volume-keeping",
+            first_s=first_s, every_s=every_s, rest=_REST,
+        )  # fmt: skip
         self._core: VolumeCore = store.core
         self._keep_days = KEEP_DAYS if keep_days is None else keep_days
-        self._first_s = first_s
-        self._every_s = every_s
         self._owner = secrets.token_hex(8)
         self._leased_until = 0.0
         self._step_ended = 0.0
         self._passed: _Passed | None = None
         self._orphans_due = 0.0
-        self._task: asyncio.Task[None] | None = None
         compare_settings(
             self._core.database.shared, f"the retention of the volume {name!r}",
             {"keep_versions_days": f"{self._keep_days:g}"},
         )  # fmt: skip
-
-    def begin(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="bailiwick-volume-keeping")
-
-    async def aclose(self) -> None:
-        """Stop, between two steps. To be called before the store is closed. Twice does nothing."""
-        task, self._task = self._task, None
-        if task is None:
-            return
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-    async def _run(self) -> None:
-        await asyncio.sleep(self._first_s)
-        while True:
-            began = time.monotonic()
-            try:
-                await self.collect_if_due()
-            except Exception as error:
-                # Nobody waits for this, and the next try may do better.
-                _log.warning("a volume could not be collected", exc_info=error)
-            took = time.monotonic() - began
-            await asyncio.sleep(max(self._every_s, took * _REST))
 
     async def collect_if_due(self) -> VolumeCollected | None:
         """Collect, unless somebody else does: then None."""
