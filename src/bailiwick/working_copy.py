@@ -83,6 +83,23 @@ class Alterations(NamedTuple):
             only |= {was for path, was in self.moved.items() if any(map(path.lies_in, only))}
         return wanted._replace(only=frozenset(only))
 
+    def with_directories(self, wanted: Wanted) -> Wanted:
+        """Whoever wants a file brought wants the new directories made that it lies in."""
+        if wanted.only is None:
+            return wanted
+        made = {
+            each.path
+            for each in self.altered
+            if each.type == "directory" and (each.base is None or each.base.type != "directory")
+        }
+        exactly = {each.path for each in self.altered if wanted.covers(each.path)}
+        for each in self.altered:
+            above = each.path.parent
+            while each.path in exactly and above in made and above not in exactly:
+                exactly.add(above)
+                above = above.parent
+        return wanted._replace(exactly=frozenset(exactly))
+
     @property
     def any_left(self) -> bool:
         """Whether the working copy holds anything that is kept: what is dropped is not."""
@@ -265,3 +282,9 @@ class Wanted(NamedTuple):
                 return False
             path = path.parent
         return True
+
+    def covers_name(self, name: str) -> bool:
+        """Whether something is meant that may be no path: by what it lies in."""
+        if self.only is None:
+            return self.exactly is None
+        return any(each.is_root or f"{name}/".startswith(f"{each}/") for each in self.only)

@@ -177,6 +177,24 @@ async def test_manual_keeps_all_of_it_in_a_working_copy(project):
             await fs.open_work(result.work_id)
 
 
+@pytest.mark.spec("EXEC-3", "EXEC-8")
+async def test_what_was_chosen_comes_whatever_else_was_left(project):
+    script = "echo two > a.txt; mkdir -p n/m; echo n > n/m/n; ln -s /etc/passwd n/l; mkfifo n/f"
+    async with opened(project) as fs:
+        result = await fs.exec(shell=script).result()
+        assert {str(each.path) for each in result.withheld} == {"n/l", "n/f"}
+        async with await fs.open_work(result.work_id) as work:
+            published = await work.apply(["a.txt", "n/m/n"])
+            assert not published.withheld
+            assert not published.conflicts
+            assert (project / "a.txt").read_text() == "two\n"
+            assert (project / "n/m/n").read_text() == "n\n"
+            assert os.listdir(project / "n") == ["m"]
+            published = await work.apply(["n"])
+            assert {str(each.path) for each in published.withheld} == {"n/l", "n/f"}
+            await work.discard()
+
+
 @pytest.mark.spec("EXEC-8")
 @pytest.mark.parametrize("publish", ["atomic", "partial"])
 async def test_what_a_person_changed_meanwhile_stays(project, publish):

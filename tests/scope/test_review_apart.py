@@ -56,6 +56,18 @@ async def overlay_of(person):
     return (await person.work())[-1].id
 
 
+async def test_what_no_tree_can_hold_keeps_nothing_else_from_being_accepted(project):
+    async with opened(project) as fs:
+        script = "echo more >> a.txt; mkdir d; echo new > d/n; touch C:x"
+        work = (await fs.exec(shell=script).result()).work_id
+        queue = await fs.review.queue(work=work)
+        assert [str(each.path) for each in queue.files] == ["a.txt", "d/n"]
+        done = await fs.review.accept(ids(queue), work=work)
+        assert (done.conflicts, done.left) == ([], 0)
+    assert (project / "a.txt").read_text() == LINES + "more\n"
+    assert (project / "d/n").read_text() == "new\n"
+
+
 async def test_pieces_of_an_overlay_are_applied_or_given_up(tmp_path, project):
     async with overlaid(tmp_path, project) as home:
         agent, person = await home.scope(), await home.scope(EVERYTHING, subject="user:local")

@@ -121,6 +121,7 @@ def test_what_was_kept_apart_is_looked_at_and_brought_back(project):
     refused = typed(project, "work", "apply", work["id"])
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "conflict a.txt" in refused.stderr
+    assert "--partial" in refused.stderr
     assert typed(project, "work", "discard", work["id"]).returncode == 0
     assert (project / "a.txt").read_text() == "person\n"
     gone = typed(project, "work", "show", work["id"], "--json")

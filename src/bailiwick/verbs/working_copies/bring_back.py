@@ -58,7 +58,7 @@ async def bring_back(
     """Publish what was changed in ``copy``: as it was ``seen``, where a person has said something
     of that, or as it is now."""
     found = await copy.alterations() if seen is None else seen
-    wanted = found.with_moves(wanted)
+    wanted = found.with_directories(found.with_moves(wanted))
     drawn = await draw(call, copy, found, wanted)
     sifted = _sift(call, drawn, found, wanted)
     held_back = wanted.publish == "atomic" and bool(sifted.withheld or sifted.conflicts)
@@ -233,11 +233,14 @@ def _sift(call: Call, drawn: Drawn, found: Alterations, wanted: Wanted) -> _Sift
                 reason="it cannot come or go without what was left out",
             )  # fmt: skip
         left = [each for each in left if each.path not in stays]
-    unfit = [_unsupported(each) for each in found.unfit]
+    unfit, dropped = (
+        [_unsupported(each) for each in left if wanted.covers_name(each.path)]
+        for left in (found.unfit, found.dropped)
+    )
     return _Sifted(
         with_their_directories(left),
         [*refused.values(), *unfit],
-        [_unsupported(each) for each in found.dropped],
+        dropped,
         conflicts,
         unmoved,
     )

@@ -189,9 +189,16 @@ def _say_what_was_left(result: ExecResult) -> None:
     if result.truncated:
         sys.stderr.write("note: it printed more than is kept\n")
     if result.work_id is not None:
+        kept = result.work_id
         sys.stderr.write(
-            f"note: not brought back: bailiwick work show {result.work_id}, then apply or discard\n"
+            f"note: not brought back: bailiwick work show {kept}, then "
+            f"bailiwick work apply {kept}{partial(result)}, or discard\n"
         )
+
+
+def partial(result: ExecResult) -> str:
+    """How all is brought back that can be."""
+    return " --partial" if result.withheld or result.conflicts else ""
 
 
 def withheld(each: Withheld) -> str:
@@ -326,7 +333,10 @@ def _say_published(published: Published, options: Options) -> int:
             line(changed(change))
         for text in (*map(withheld, published.withheld), *map(conflict, published.conflicts)):
             sys.stderr.write(text + "\n")
-        if not (published.changes or published.withheld or published.conflicts):
+        left = bool(published.withheld or published.conflicts)
+        if left and not (published.changes or options.partial):
+            sys.stderr.write("hint: nothing was brought back; --partial brings back all the rest\n")
+        elif not (published.changes or left):
             sys.stderr.write("note: there was nothing to bring back\n")
     return EXIT_FAILED if published.withheld or published.conflicts else EXIT_OK
 

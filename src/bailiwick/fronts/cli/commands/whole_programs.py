@@ -29,6 +29,7 @@ from bailiwick.fronts.cli.commands.programs import (
     environment,
     exit_code,
     hand_on_input,
+    partial,
     print_line,
     print_pieces,
     withheld,
@@ -235,13 +236,9 @@ def _say(result: ExecResult, options: Options) -> None:
         lines += [
             f"note: {what}: it is kept as {result.work_id}",
             f"  {command} show {result.work_id}",
-            f"  {command} apply {result.work_id}{_partial(result)}",
+            f"  {command} apply {result.work_id}{partial(result)}",
             f"  {command} discard {result.work_id}",
         ]
     elif not result.changes:
         lines.append("note: it changed nothing")
     sys.stderr.write("".join(f"{line}\n" for line in lines))
-
-
-def _partial(result: ExecResult) -> str:
-    return " --partial" if result.withheld or result.conflicts else ""
