@@ -160,6 +160,9 @@ def test_what_a_program_left_is_reviewed_by_the_id_of_its_working_copy(worked_in
         pytest.skip("no sandbox here: apt install bubblewrap")
     assert main(["work", "list", "--json"]) == 0
     (work,) = json.loads(capsys.readouterr().out)["work"]
+    for command in ("review", "runs"):
+        main([command])
+        assert f"not applied yet: bailiwick review {work['id']}" in capsys.readouterr().err
     code, told = said(capsys, "review", work["id"])
     assert [(file["path"], file["kind"]) for file in told["files"]] == [
         ("b.txt", "deleted"), ("c.txt", "created"),
@@ -171,6 +174,8 @@ def test_what_a_program_left_is_reviewed_by_the_id_of_its_working_copy(worked_in
     assert (code, done["applied"]) == (0, ["c.txt"])
     assert (worked_in / "c.txt").read_text() == "mine\n"
     assert (worked_in / "b.txt").exists()
+    main(["review"])
+    assert "not applied" not in capsys.readouterr().err
 
 
 @pytest.mark.spec("REVIEW-4")

@@ -100,7 +100,7 @@ def test_a_coding_agent_at_work_leaves_the_project_alone_until_it_is_applied(pro
     work = kept_as(done.stderr)
     assert "updated src/main.c" in done.stderr
     assert "nothing of this is in the directory yet" in done.stderr
-    assert f"bailiwick -p {project} work show {work}" in done.stderr
+    assert f"bailiwick -p {project} review {work}" in done.stderr
     assert "updated src/main.c" in bailiwick("-p", project, "work", "show", work).stdout
     applied = bailiwick("-p", project, "work", "apply", work)
     assert applied.returncode == 0, applied.stderr

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from bailiwick.errors import ParseError, PathNotFound, RootNotFound
+from bailiwick.errors import ParseError, PathNotFound, RootNotFound, Unsupported, escape_for_display
 from bailiwick.fronts.cli.arguments import takes_authority
 from bailiwick.fronts.cli.authority_session import Options, at_terminal, guarded, with_authority
 from bailiwick.fronts.cli.place import is_server, open_place, place_of, token_of
@@ -16,11 +17,18 @@ from bailiwick.fronts.cli.prompts import terminal_asker
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
+    from bailiwick.commands import WorkInfo
     from bailiwick.scope import Scope
     from bailiwick.scope.runs import Run
 
 Seated = Callable[[dict[str, "Scope"], Options], Awaitable[int]]
 """What is done in the roots, by their names."""
+
+_SHOWN_MAX: Final = 5
+"""Of what is only mentioned: more would be in the way of what was asked for."""
+
+_COMMAND_MAX: Final = 60
+"""So much of a command, for the same reason."""
 
 
 def takes_seat(parser: argparse.ArgumentParser) -> None:
@@ -78,3 +86,17 @@ async def found_run(scopes: dict[str, Scope], name: str) -> tuple[Scope, Run]:
         except PathNotFound:
             continue
     raise PathNotFound(f"there is no run {name[:40]!r}", hint="`bailiwick runs` lists them")
+
+
+async def say_unapplied(scopes: dict[str, Scope]) -> None:
+    """On stderr: which working copies nobody has decided about. Looking at a tree one does not see
+    them."""
+    unapplied: list[WorkInfo] = []
+    for scope in scopes.values():
+        with suppress(Unsupported):
+            unapplied += await scope.work()
+    for each in unapplied[:_SHOWN_MAX]:
+        what = escape_for_display(" ".join(each.command)[:_COMMAND_MAX]) or each.subject
+        sys.stderr.write(f"note: not applied yet: bailiwick review {each.id}  # {what}\n")
+    if len(unapplied) > _SHOWN_MAX:
+        sys.stderr.write(f"note: {len(unapplied) - _SHOWN_MAX} more: bailiwick work list\n")

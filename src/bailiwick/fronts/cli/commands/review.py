@@ -21,7 +21,7 @@ from bailiwick.fronts.cli.arguments import Parser
 from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.hunks import show_hunk, terminal_width
 from bailiwick.fronts.cli.output import line, paint, print_json
-from bailiwick.fronts.cli.seats import seated, takes_seat
+from bailiwick.fronts.cli.seats import say_unapplied, seated, takes_seat
 
 if TYPE_CHECKING:
     from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewResult
@@ -169,6 +169,8 @@ async def _review(scopes: dict[str, Scope], options: Options) -> int:
             for hunk in file.hunks:
                 _show_hunk(hunk, None)
         line(f"{left} left" if left else "nothing is left to review")
+        if options.of is None:
+            await say_unapplied(scopes)
     return EXIT_LEFT if left else EXIT_OK
 
 

@@ -12,7 +12,7 @@ from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.hunks import show_hunk
 from bailiwick.fronts.cli.moments import moment_ns
 from bailiwick.fronts.cli.output import line, moment, paint, print_fields, print_json, print_table
-from bailiwick.fronts.cli.seats import found_run, seated, takes_seat
+from bailiwick.fronts.cli.seats import found_run, say_unapplied, seated, takes_seat
 
 if TYPE_CHECKING:
     from bailiwick.runs import RunChange, RunInfo
@@ -71,6 +71,8 @@ async def _list(scopes: dict[str, Scope], options: Options) -> int:
                 for each in found
             ],
         )  # fmt: skip
+    if not options.json:
+        await say_unapplied(scopes)
     return EXIT_OK
 
 

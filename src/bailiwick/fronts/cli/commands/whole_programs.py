@@ -231,13 +231,13 @@ def _say(result: ExecResult, options: Options) -> None:
         lines.append(TIME_WAS_UP)
     if result.work_id is not None:
         place = place_of(options)
-        command = "bailiwick work" if place == "." else f"bailiwick -p {shlex.quote(place)} work"
+        command = "bailiwick" if place == "." else f"bailiwick -p {shlex.quote(place)}"
         what = "not brought back" if options.apply else "nothing of this is in the directory yet"
         lines += [
             f"note: {what}: it is kept as {result.work_id}",
-            f"  {command} show {result.work_id}",
-            f"  {command} apply {result.work_id}{partial(result)}",
-            f"  {command} discard {result.work_id}",
+            f"  {command} review {result.work_id}",
+            f"  {command} work apply {result.work_id}{partial(result)}",
+            f"  {command} work discard {result.work_id}",
         ]
     elif not result.changes:
         lines.append("note: it changed nothing")
