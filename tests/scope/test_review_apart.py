@@ -56,6 +56,20 @@ async def overlay_of(person):
     return (await person.work())[-1].id
 
 
+async def test_all_that_a_command_left_is_given_up(project):
+    async with opened(project) as fs:
+        result = await fs.exec(
+            shell="rm gone.txt; mkdir e; echo n > e/n", publish="manual"
+        ).result()
+        queue = await fs.review.queue(work=result.work_id)
+        done = await fs.review.reject(ids(queue), work=result.work_id)
+        assert (done.rejected, done.left) == (ids(queue), 0)
+        assert await fs.work() == []
+        with pytest.raises(PathNotFound):
+            await fs.review.queue(work=result.work_id)
+    assert sorted(each.name for each in project.iterdir()) == ["a.txt", "gone.txt", "old.txt"]
+
+
 async def test_what_no_tree_can_hold_keeps_nothing_else_from_being_accepted(project):
     async with opened(project) as fs:
         script = "echo more >> a.txt; mkdir d; echo new > d/n; touch C:x"

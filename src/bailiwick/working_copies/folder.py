@@ -319,10 +319,11 @@ class Folder:
         return self.part("bases", making=making)
 
     def remove(self) -> None:
-        """Take all of it away."""
+        """Take all of it away. Twice does nothing."""
         parent = os.open(os.path.dirname(self.path), _DIRECTORY_FLAGS)
         try:
-            remove_tree(parent, self.id)
+            with suppress(FileNotFoundError):
+                remove_tree(parent, self.id)
         finally:
             os.close(parent)
 

@@ -160,9 +160,11 @@ def test_what_a_program_left_is_reviewed_by_the_id_of_its_working_copy(worked_in
         pytest.skip("no sandbox here: apt install bubblewrap")
     assert main(["work", "list", "--json"]) == 0
     (work,) = json.loads(capsys.readouterr().out)["work"]
-    for command in ("review", "runs"):
-        main([command])
-        assert f"not applied yet: bailiwick review {work['id']}" in capsys.readouterr().err
+    main(["runs"])
+    assert f"not applied yet: bailiwick review {work['id']}" in capsys.readouterr().err
+    code, told = said(capsys, "review")
+    apart = [file for file in told["files"] if file.get("work") == work["id"]]
+    assert (code, [file["path"] for file in apart]) == (3, ["b.txt", "c.txt"])
     code, told = said(capsys, "review", work["id"])
     assert [(file["path"], file["kind"]) for file in told["files"]] == [
         ("b.txt", "deleted"), ("c.txt", "created"),
@@ -174,8 +176,27 @@ def test_what_a_program_left_is_reviewed_by_the_id_of_its_working_copy(worked_in
     assert (code, done["applied"]) == (0, ["c.txt"])
     assert (worked_in / "c.txt").read_text() == "mine\n"
     assert (worked_in / "b.txt").exists()
-    main(["review"])
+    main(["runs"])
     assert "not applied" not in capsys.readouterr().err
+
+
+@pytest.mark.spec("REVIEW-2", "REVIEW-4")
+def test_what_is_not_applied_yet_is_spoken_of_without_naming_it(worked_in, capsys):
+    for script in ("echo one > one", "echo two > two"):
+        if main(["exec", "--publish", "manual", "--", "sh", "-c", script]):
+            pytest.skip("no sandbox here: apt install bubblewrap")
+    capsys.readouterr()
+    _, told = said(capsys, "review")
+    one, two = (file for file in told["files"] if "work" in file)
+    assert {one["path"], two["path"]} == {"one", "two"}
+    code, done = said(capsys, "review", "--accept", one["hunks"][0]["id"], "--reject", two["work"])
+    assert (code, done["applied"], done["rejected"]) == (
+        3, [one["path"]], [two["hunks"][0]["id"]],
+    )  # fmt: skip
+    assert (worked_in / one["path"]).exists()
+    assert not (worked_in / two["path"]).exists()
+    assert main(["work", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["work"] == []
 
 
 @pytest.mark.spec("REVIEW-4")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bailiwick.errors import (
     BailiwickError,
+    Busy,
     ParseError,
     PathNotFound,
     Unsupported,
@@ -21,7 +22,7 @@ from bailiwick.fronts.cli.arguments import Parser
 from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.hunks import show_hunk, terminal_width
 from bailiwick.fronts.cli.output import line, paint, print_json
-from bailiwick.fronts.cli.seats import say_unapplied, seated, takes_seat
+from bailiwick.fronts.cli.seats import seated, takes_seat
 
 if TYPE_CHECKING:
     from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewResult
@@ -42,8 +43,9 @@ def run(arguments: list[str]) -> int:
     parser = Parser(
         "bailiwick review",
         "Goes through what agents did that nobody has agreed to, hunk by hunk. What is rejected is"
-        " taken back, and the agent is told. Of a working copy or a fork it is what is not in the"
-        " tree yet: what is accepted is applied or merged, what is rejected is given up there."
+        " taken back, and the agent is told. Working copies are gone through as well, and a fork if"
+        " it is named: of those what is accepted is applied or merged, what is rejected is given up"
+        " there."
         " Exit status 3 says that something is left.",
         examples=(
             "bailiwick review",
@@ -88,6 +90,12 @@ class _Seat(NamedTuple):
     def is_apart(self) -> bool:
         return self.work is not None or self.fork is not None
 
+    def told(self) -> dict[str, str]:
+        """Where it is, for programs."""
+        apart = {"work": self.work, "fork": self.fork}
+        named = {name: value for name, value in apart.items() if value is not None}
+        return {"root": str(self.scope.root), **named}
+
     async def files(self) -> list[ReviewFile]:
         """All that is left; of a working copy that holds nothing any more, nothing."""
         files: list[ReviewFile] = []
@@ -101,12 +109,20 @@ class _Seat(NamedTuple):
                 if self.work is None:
                     raise
                 return files
+            except Busy:
+                sys.stderr.write(f"note: somebody works in {self.work}: not looked at\n")
+                return files
             files += page.files
             cursor = page.next_cursor
             if page.truncated and cursor is None:
                 sys.stderr.write("note: there is more than was looked at\n")
             if cursor is None:
                 return files
+
+    async def left(self) -> int:
+        if self.is_apart:
+            return sum(len(file.hunks) for file in await self.files())
+        return (await self.scope.review.queue(limit=1)).left
 
     async def accept(self, names: list[str]) -> ReviewResult:
         return await self.scope.review.accept(names, work=self.work, fork=self.fork)
@@ -118,9 +134,14 @@ class _Seat(NamedTuple):
 
 
 async def _seats(scopes: dict[str, Scope], of: str | None) -> list[_Seat]:
-    """What a text means, in whichever root it is. Raises `PathNotFound`, `ParseError`."""
+    """What a text means, in whichever root it is; without one all that agents did, and what is not
+    applied yet. Raises `PathNotFound`, `ParseError`."""
     if of is None:
-        return [_Seat(scope) for scope in scopes.values()]
+        seats = [_Seat(scope) for scope in scopes.values()]
+        for scope in scopes.values():
+            with suppress(Unsupported):
+                seats += [_Seat(scope, work=each.id) for each in await scope.work()]
+        return seats
     found = [seat for scope in scopes.values() for seat in await _called(scope, of)]
     if not found:
         raise PathNotFound(
@@ -159,35 +180,33 @@ async def _review(scopes: dict[str, Scope], options: Options) -> int:
     found = [(seat, file) for seat in seats for file in await seat.files()]
     left = sum(len(file.hunks) for _, file in found)
     if options.json:
-        files = [{"root": str(seat.scope.root), **documents.fields(file)} for seat, file in found]
+        files = [{**seat.told(), **documents.fields(file)} for seat, file in found]
         print_json({"kind": "review", "files": files, "left": left})
     elif left and sys.stdin.isatty() and sys.stdout.isatty():
         return await _ask(found, options.insist)
     else:
-        for _, file in found:
-            _show_file(file)
+        for seat, file in found:
+            _show_file(seat, file)
             for hunk in file.hunks:
                 _show_hunk(hunk, None)
         line(f"{left} left" if left else "nothing is left to review")
-        if options.of is None:
-            await say_unapplied(scopes)
     return EXIT_LEFT if left else EXIT_OK
 
 
 async def _say(seats: list[_Seat], options: Options) -> int:
-    """Verdicts that were given by ids, each in the root that has it."""
+    """Verdicts that were given by ids, each in the root or the working copy that has it."""
     results: list[ReviewResult] = []
-    if any(seat.is_apart for seat in seats):
+    if all(seat.is_apart for seat in seats):
         (seat,) = seats
         if options.accept:
             results.append(await seat.accept(options.accept))
         if options.reject:
             results.append(await seat.reject(options.reject, options.note, options.insist))
-        left = sum(len(file.hunks) for file in await seat.files())
+        left = await seat.left()
     else:
         asked = [(id, True) for id in options.accept] + [(id, False) for id in options.reject]
         results = [await _say_one(seats, id, accepts, options) for id, accepts in asked]
-        left = sum([(await seat.scope.review.queue(limit=1)).left for seat in seats])
+        left = sum([await seat.left() for seat in seats])
     conflicts = [each for result in results for each in result.conflicts]
     if options.json:
         said = {
@@ -230,9 +249,11 @@ def _show_results(results: list[ReviewResult]) -> None:
             line(paint(f"left as it is: {place}: {conflict.reason}", "red"))
 
 
-def _show_file(file: ReviewFile) -> None:
+def _show_file(seat: _Seat, file: ReviewFile) -> None:
     came = "" if file.origin is None else f" (from {escape_for_display(file.origin)})"
-    line(paint(f"{file.kind} {escape_for_display(file.path)}{came}", "yellow"))
+    apart = seat.work or seat.fork
+    where = "" if apart is None else f" in {escape_for_display(apart)}, not applied yet"
+    line(paint(f"{file.kind} {escape_for_display(file.path)}{came}{where}", "yellow"))
     if file.against is not None:
         line(paint(escape_for_display(file.against), "red"))
 
@@ -271,8 +292,8 @@ async def _ask(found: list[tuple[_Seat, ReviewFile]], insist: bool) -> int:
     said: dict[int, _Said] = {}
     place = 0
     while place < len(hunks):
-        _, file, hunk = hunks[place]
-        _show_file(file)
+        seat, file, hunk = hunks[place]
+        _show_file(seat, file)
         _show_hunk(hunk, terminal_width())
         key, note = _key(place + 1, len(hunks))
         if key == "q":
