@@ -56,6 +56,20 @@ async def overlay_of(person):
     return (await person.work())[-1].id
 
 
+async def test_the_mode_of_a_directory_is_accepted(project):
+    (project / "d").mkdir(mode=0o755)
+    async with opened(project) as fs:
+        script = "chmod 750 d; echo n > d/n"
+        work = (await fs.exec(shell=script, publish="manual").result()).work_id
+        queue = await fs.review.queue(work=work)
+        assert [(str(file.path), file.hunks[0].header) for file in queue.files] == [
+            ("d", "mode 755 to 750"), ("d/n", "@@ -0,0 +1,1 @@"),
+        ]  # fmt: skip
+        done = await fs.review.accept(ids(queue)[:1], work=work)
+        assert (done.conflicts, done.left) == ([], 1)
+    assert (project / "d").stat().st_mode & 0o777 == 0o750
+
+
 async def test_all_that_a_command_left_is_given_up(project):
     async with opened(project) as fs:
         result = await fs.exec(

@@ -128,6 +128,7 @@ class ApartChange:
             self.against is None
             and self.now is not None
             and self.becomes is not None
+            and self.becomes.type == "file"
             and any(each.lines is not None or each.modes is not None for each in self.hunks)
         )
 
