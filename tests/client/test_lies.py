@@ -277,7 +277,7 @@ async def test_every_error_is_the_same_here(kind):
         "category": known.category, "retryable": known.retryable, "hint": "do", "path": "a/b",
         "decidedBy": "rule", "details": {"currentHash": "sha256:" + "0" * 64, "retryAfterS": 2},
     }  # fmt: skip
-    async with told(answer(body, f"{known.default_status} No")) as fs:
+    async with told(answer(body, f"{known.default_status} No"), retry=0) as fs:
         error = await refused(fs.stat("a"))
     assert type(error) is known
     assert (error.message, error.hint, error.path) == ("why", "do", "a/b")
@@ -289,7 +289,7 @@ async def test_every_error_is_the_same_here(kind):
 async def test_an_error_repaints_no_terminal():
     body = {"errorKind": "busy\x1b[2J", "error": "\x1b[31m\u202e" + "x" * 10_000, "path": "\x07"}
     for kind, known in ((body["errorKind"], errors.InternalError), ("busy", errors.Busy)):
-        async with told(answer({**body, "errorKind": kind}, "503 No")) as fs:
+        async with told(answer({**body, "errorKind": kind}, "503 No"), retry=0) as fs:
             error = await refused(fs.stat("a"))
         assert type(error) is known
         assert str(error).isprintable()
@@ -301,7 +301,7 @@ async def test_an_error_repaints_no_terminal():
     [(502, errors.IoError), (504, errors.IoError), (404, errors.InternalError)],
 )
 async def test_an_error_page_of_something_else(status, known):
-    async with told(answer(b"<h1>nginx</h1>" * 1000, f"{status} Bad")) as fs:
+    async with told(answer(b"<h1>nginx</h1>" * 1000, f"{status} Bad"), retry=0) as fs:
         assert type(await refused(fs.stat("a"))) is known
 
 

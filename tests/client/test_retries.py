@@ -202,6 +202,7 @@ def test_blocking_code_has_it_too(tmp_path):
 
 async def test_it_is_tried_so_often_and_then_it_is_said_what_is_not_known(monkeypatch):
     monkeypatch.setattr(retries, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(retries, "PAUSE_SECONDS_MAX", 0.01)
     async with lying(b"") as liar, connect(liar.url) as fs:
         with pytest.raises(errors.IoError) as caught:
             await fs.write_text("a", "x")

@@ -5,7 +5,7 @@ import threading
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from tests.fronts.console.browsing import Browser, Served, plain_page
+from tests.fronts.console.browsing import RULES, Browser, Served, plain_page
 from tests.waiting import give_a_chance_blocking, let_pass_blocking, until_blocking
 
 pytestmark = [
@@ -412,8 +412,8 @@ def test_an_agent_is_let_in_with_a_token_and_shown_out(served, browser):
 
 @pytest.mark.spec("WEB-1")
 def test_a_revoked_grant_ends_what_the_agent_may(tmp_path):
-    """In a house of its own: afterwards no agent may anything there."""
-    house = Served(tmp_path)
+    """In a house of its own: afterwards no agent may anything there, nor is anybody asked for it."""
+    house = Served(tmp_path, RULES.replace("roots = true", "roots = false"))
     try:
         house.write("before.txt", "still allowed\n")
         window = Browser()
