@@ -46,6 +46,9 @@ EXAMPLES_IN_UNIT = 12
 SEEDS_IN_UNIT = 3
 """Of each test that is parametrized with a ``seed``, likewise."""
 
+SERVERS = {"postgres", "running_s3"}
+"""The fixtures that start one."""
+
 hypothesis.settings.register_profile(
     "unit", hypothesis.settings.get_profile("house"), max_examples=EXAMPLES_IN_UNIT
 )
@@ -74,18 +77,25 @@ def pytest_itemcollected(item):
 
 @pytest.hookimpl(trylast=True)  # among what the marks have left
 def pytest_collection_modifyitems(config, items):
-    """A test of every verb on every store is, in `make unit`, one of each verb and of each store;
-    `make test` tries every verb on every store."""
+    """A test of every verb on every store is, in `make unit`, one of each verb and of each store,
+    and nothing is there that needs a server; `make test` tries every verb on every store."""
     if not _in_unit(config):
         return
     tables = {}
     for item in items:
-        tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        if not _needs_server(item):
+            tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = {item for rows in tables.values() for item in _each_value_once(_few_seeds(rows))}
     left_out = [item for item in items if item not in kept]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item in kept]
+
+
+def _needs_server(item):
+    """Of PostgreSQL or of objects: to start one takes each worker seconds."""
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return not SERVERS.isdisjoint(item.fixturenames) or "postgres" in given
 
 
 def _few_seeds(rows):

@@ -117,6 +117,7 @@ async def test_the_network_is_that_which_was_asked_for(workshop):
         await workshop.run(*words, network="loopback")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["timeout", "close", "end"])
 async def test_whatever_it_started_ends_with_it(workshop, how):
     script = STUBBORN.format(LONG) + ("" if how != "end" else " & exit")
@@ -167,6 +168,7 @@ async def test_a_killed_process_leaves_no_other_and_what_was_changed_is_found(wo
     assert kinds == {"a": "file_changed", "gone": "removed"}
 
 
+@pytest.mark.slow
 async def test_whoever_is_killed_while_changes_are_gathered_goes_on(workshop, monkeypatch):
     """At each step in turn: nothing is lost, and nothing is taken for removed that was moved."""
     workshop.plant(FILES)

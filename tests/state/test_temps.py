@@ -177,6 +177,7 @@ def test_only_what_looks_like_ours_is_swept(directory, tmp_path):
     assert "notes" in names(directory)
 
 
+@pytest.mark.slow
 def test_deep_trees_go_with_few_descriptors(directory):
     roots, _ = opened(directory)
     place = create(roots, 60)

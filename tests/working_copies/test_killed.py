@@ -29,6 +29,7 @@ def test_what_a_killed_process_left_is_whole_untouched_or_found_again(tmp_path, 
     kill_once(tmp_path, kind, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.spec("EXEC-8")
 @pytest.mark.parametrize("steps", range(4))
 async def test_what_was_being_taken_back_is_taken_back(tmp_path, steps):
@@ -53,6 +54,7 @@ async def test_what_was_being_taken_back_is_taken_back(tmp_path, steps):
         assert (place / "d" / "b").read_text() == "new\n"
 
 
+@pytest.mark.slow
 @pytest.mark.spec("EXEC-8", "EXEC-9")
 @pytest.mark.parametrize("steps", range(10))
 async def test_moved_directories_that_a_killed_process_was_bringing_back_come_whole(

@@ -166,6 +166,7 @@ async def test_a_tree_goes_and_what_its_links_lead_to_stays(every_place):
     assert (every_place.outside / "secret").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.spec("TREE-2")
 async def test_a_very_deep_tree_goes_with_few_descriptors(place, monkeypatch):
     depth, directory = 3000, os.open(place.root, os.O_RDONLY)
