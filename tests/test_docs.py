@@ -121,4 +121,4 @@ def settings():
 @pytest.mark.spec("PY-6", "POL-2")
 @pytest.mark.parametrize("text", list(settings()))
 def test_a_configuration_that_is_shown_is_one(text):
-    load(text, source="docs")
+    assert load(text, source="docs") != load("", source="docs"), "it says something"

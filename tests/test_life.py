@@ -360,10 +360,11 @@ async def test_a_stream_left_open_leaks_nothing(opening):
     async with opening(limits=Limits(stream_chunk_bytes=10)) as fs:
         await fs.write_bytes("f", b"x" * 100)
         chunks = fs.stream("f")
-        await anext(chunks)
+        assert await anext(chunks) == b"x" * 10
         await chunks.aclose()
         unread = fs.stream("f")
         await unread.aclose()
+        assert [each async for each in chunks] == [each async for each in unread] == []
 
 
 @pytest.mark.spec("LIFE-2")

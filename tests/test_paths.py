@@ -15,7 +15,6 @@ from bailiwick.paths import (
     ROOT,
     ScopedPath,
     check_new_name,
-    check_portable,
     check_stays_inside,
     folded,
     from_parts,
@@ -242,7 +241,7 @@ def test_portable_roots_keep_other_odd_names(row):
     "name", ["thesis.tex", "console", "com", "com10", "nullable", "auxiliary", "a.con", "lpt"]
 )
 def test_names_that_only_resemble_devices_are_portable(name):
-    check_portable(name)
+    assert parse(name, names="portable").path == name
 
 
 @pytest.mark.spec("PATH-4")

@@ -1,5 +1,7 @@
 """Names of entries and texts of links: what would have to be interpreted is refused."""
 
+import posixpath
+
 import hypothesis
 import hypothesis.strategies as st
 import pytest
@@ -101,6 +103,8 @@ def test_a_name_that_passes_names_the_same_place_everywhere(text):
 )
 def test_links_that_stay(path, target):
     check_link(path, target, 1, 4096)
+    leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    assert not leads_to.startswith(("..", "/"))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bailiwick.config import AskConfig, AuditConfig, StateConfig, load
@@ -268,19 +269,22 @@ def test_a_volume_that_is_none_is_refused_by_name_and_place(before):
 
 @pytest.mark.spec("ERR-5")
 @pytest.mark.parametrize(
-    "text",
+    ("text", "taken", "value"),
     [
-        ROOT + 'history = "off"',
-        ROOT + 'history = "on"\nkeep_versions_days = 7',
-        "[audit]\notel = false",
-        '[ask]\nsurface = "console"',
-        "[server]",
-        '[[token]]\nname = "t"\nsubject = "user:a"',
-        RULE,
+        (ROOT + 'history = "off"', "roots.0.history", "off"),
+        (ROOT + 'history = "on"\nkeep_versions_days = 7', "roots.0.keep_versions_days", 7),
+        ("[audit]\notel = false", "audit.otel", False),
+        ('[ask]\nsurface = "console"', "ask.surface", "console"),
+        ("[server]", "server.workers", 1),
+        ('[[token]]\nname = "t"\nsubject = "user:a"', "tokens.0.subject", "user:a"),
+        (RULE, "rules.0.effect", "ask"),
     ],
 )
-def test_what_is_built_is_taken(text):
-    loaded(text)
+def test_what_is_built_is_taken(text, taken, value):
+    found = msgspec.to_builtins(loaded(text))
+    for name in taken.split("."):
+        found = found[int(name) if name.isdigit() else name]
+    assert found == value
 
 
 @pytest.mark.spec("EXEC-4", "EXEC-5")

@@ -65,5 +65,5 @@ def test_the_configuration_of_the_first_page_is_one():
         for kind, what, inner in first_minutes.steps(first_minutes.PAGE.read_text(encoding="utf-8"))
         if kind == "file"
     }
-    load(files["bailiwick.toml"], source="docs")
-    compile(files["agent.py"], "agent.py", "exec")
+    assert load(files["bailiwick.toml"], source="docs").roots
+    assert compile(files["agent.py"], "agent.py", "exec").co_names

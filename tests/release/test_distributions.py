@@ -26,6 +26,10 @@ def copied(destination):
     return destination
 
 
+def digests(files):
+    return {path.name: distributions.digest(path) for path in files}
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The wheel and the source archive, and the tree that they were made of."""
@@ -44,7 +48,7 @@ def test_two_builds_are_the_same_byte_for_byte(built, tmp_path):
     again = distributions.build(
         copied(tmp_path / "another place"), tmp_path / "dist", SECONDS, ELSEWHERE
     )
-    distributions.compare([wheel, archive], again)
+    assert digests(again) == digests([wheel, archive])
 
 
 @pytest.mark.slow
@@ -72,7 +76,7 @@ def test_the_archive_gives_the_same_wheel(built, tmp_path):
         members.extractall(tmp_path, filter="data")
     (unpacked,) = tmp_path.iterdir()
     again = distributions.build(unpacked, tmp_path / "dist", SECONDS, ELSEWHERE)
-    distributions.compare([wheel], [each for each in again if each.suffix == ".whl"])
+    assert digests([wheel]).items() <= digests(again).items()
 
 
 def test_a_planted_difference_is_found(tmp_path):

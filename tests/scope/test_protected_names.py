@@ -229,8 +229,8 @@ async def test_a_lease_on_one_is_free(tmp_path):
     async with bailiwick.open(f"sqlite:{tmp_path}/v.db") as fs:
         await fs.write_text(".env", "x")
         agent = await fs.delegate(AGENT)
-        async with agent.lock(".env", ttl=10):
-            pass
+        async with agent.lock(".env", ttl=10) as lease:
+            assert lease.path == ".env"
 
 
 async def test_what_is_denied_to_replace_is_so_where_writing_asks(tmp_path):

@@ -103,8 +103,8 @@ def test_any_text_is_a_pattern_or_a_parse_error(pattern, path):
         glob = compile_glob(pattern)
     except ParseError:
         return
-    glob.matches("/".join(path), False)
-    glob.may_match_below("/".join(path))
+    if glob.matches("/".join(path), False):
+        assert all(glob.may_match_below("/".join(path[:cut])) for cut in range(1, len(path)))
 
 
 # --- by example ------------------------------------------------------------------------------
