@@ -51,12 +51,13 @@ def _changes(node):
             yield ast.Pass()
         case ast.Expr(value=ast.Call() | ast.Await()):
             yield ast.Pass()
-        case ast.Return(value=ast.expr() as value) if not _is_none(value):
+        case ast.Return(value=ast.expr() as value) if not _is_no(value):
             yield ast.Return(ast.Constant(None))
 
 
-def _is_none(value):
-    return isinstance(value, ast.Constant) and value.value is None
+def _is_no(value):
+    """None already, or False: who asks whether something is so takes None for the same."""
+    return isinstance(value, ast.Constant) and value.value in (None, False)
 
 
 def _places(tree):

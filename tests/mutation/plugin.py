@@ -35,7 +35,7 @@ UNTIL = "BAILIWICK_MUTANTS_UNTIL"
 """When to stop, in seconds since the epoch: those that were not tried by then have no fate."""
 
 KILLED, SURVIVED, NEVER_RUN, BROKEN = "killed", "survived", "never run", "broken"
-TESTS_MAX = 150
+TESTS_MAX = 300
 """For one mutant. More of them find little more, and those that survive meet them all."""
 
 PATIENCE = 4

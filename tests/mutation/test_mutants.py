@@ -38,6 +38,11 @@ def test_each_change_is_one_and_none_is_where_nothing_runs():
     ]
 
 
+def test_none_is_no_other_answer_than_no():
+    said = [each.now for each in mutants("def f():\n    return False\ndef g():\n    return True\n")]
+    assert said == ["True", "return None", "False"]
+
+
 @pytest.mark.parametrize("mutant", mutants(SOURCE), ids=lambda each: each.now)
 def test_a_mutant_is_made_by_its_number(mutant):
     changed = ast.unparse(mutated(SOURCE, mutant.number))
