@@ -10,40 +10,13 @@ import sys
 
 import httpx
 
+from tests.fronts.http.serving import fleet_config
 from tests.postgres import TestPostgres
 from tests.postgres_proxy import ProxyThread
 from tests.s3 import KEY, SECRET, S3Server, free_ports
 
 SERVERS = 3
 TOKEN = "a-token-that-all-servers-know"
-
-CONFIG = """
-[state]
-url = "{dsn}"
-path = "beside"
-
-[[root]]
-id = "fleet"
-kind = "workspace"
-volume = "{dsn}?volume=main&blobs={blobs}"
-trusted = true
-
-[[token]]
-name = "agent"
-subject = "agent_run:c/1"
-
-[[grant]]
-subject = "agent_run:c/*"
-root = "workspace:fleet"
-access = ["read", "list", "metadata", "write"]
-
-[[rule]]
-id = "asked"
-effect = "ask"
-subject = ["agent_run:*"]
-access = ["write"]
-path = ["asked/**"]
-"""
 
 
 class Server:
@@ -121,7 +94,7 @@ class Cluster:
             self.s3.make_bucket("fleet")
             blobs = self.s3.url("fleet", "blobs").replace("?", "%3F").replace("&", "%26")
             dsn = self.proxy.through(self.postgres.dsn)
-            config = CONFIG.format(dsn=dsn, blobs=blobs)
+            config = fleet_config(dsn, blobs)
             for number in range(SERVERS):
                 key = self.servers[0].key if self.servers else None
                 server = Server(self._folder / f"server{number}", config, key)

@@ -20,6 +20,45 @@ PERSON = User("local")
 AGENT = "agent_run:c1/r1"
 
 
+ASKING = """
+{state}
+[[root]]
+id = "{root}"
+kind = "workspace"
+{place}
+trusted = true
+
+[[grant]]
+subject = "{agents}"
+root = "workspace:{root}"
+access = {access}
+
+[[rule]]
+id = "asked"
+effect = "ask"
+subject = ["agent_run:*"]
+access = ["write"]
+path = ["asked/**"]
+"""
+
+
+def asking_config(place, *, root="demo", agents="agent_run:*", delete=False, state="", more=""):
+    """A configuration in which people are asked about what agents write in `asked`. ``place`` is
+    the line that says where its root is, ``more`` what else there is."""
+    access = ["read", "list", "metadata", "write", *(["delete"] if delete else ())]
+    told = ASKING.format(root=root, place=place, agents=agents, access=access, state=state)
+    return told + more
+
+
+def fleet_config(dsn, blobs, *, quota="", token="agent", delete=False):
+    """That, for servers that share a database: its root is `fleet`, its agent has a token."""
+    return asking_config(
+        f'volume = "{dsn}?volume=main&blobs={blobs}"\n{quota}', root="fleet",
+        agents="agent_run:c/*", delete=delete, state=f'[state]\nurl = "{dsn}"\npath = "beside"\n',
+        more=f'[[token]]\nname = "{token}"\nsubject = "agent_run:c/1"\n',
+    )  # fmt: skip
+
+
 class House:
     """A server and all that a test may want of it."""
 

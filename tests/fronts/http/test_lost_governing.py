@@ -7,7 +7,7 @@ import pytest
 
 from bailiwick.errors import IoError
 from bailiwick.state.idempotency import IdempotencyBook
-from tests.fronts.http.serving import check_error, serving
+from tests.fronts.http.serving import asking_config, check_error, serving
 from tests.postgres_proxy import ProxyThread
 from tests.waiting import until
 
@@ -17,33 +17,12 @@ KEY = {"idempotency-key": "one"}
 TRIES = ({**KEY, "idempotency-try": "1"}, {**KEY, "idempotency-try": "2"})
 GRANT = {"subject": "agent_run:c9/*", "root": "workspace:demo", "access": ["read", "list"]}
 
-CONFIG = """
-{state}
-[[root]]
-id = "demo"
-kind = "workspace"
-volume = "{place}"
-trusted = true
-
-[[grant]]
-subject = "agent_run:*"
-root = "workspace:demo"
-access = ["read", "list", "metadata", "write"]
-
-[[rule]]
-id = "asked"
-effect = "ask"
-subject = ["agent_run:*"]
-access = ["write"]
-path = ["asked/**"]
-"""
-
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def config(request, tmp_path):
     """The state in a directory, or in PostgreSQL, and a volume likewise."""
     if request.param == "sqlite":
-        yield CONFIG.format(state="", place=f"sqlite:{tmp_path}/v.db")
+        yield asking_config(f'volume = "sqlite:{tmp_path}/v.db"')
     else:
         with request.getfixturevalue("postgres").fresh_database() as dsn:
             yield in_postgres(dsn, tmp_path)
@@ -51,9 +30,9 @@ def config(request, tmp_path):
 
 def in_postgres(dsn, tmp_path):
     (tmp_path / "beside").mkdir(0o700, exist_ok=True)
-    return CONFIG.format(
+    return asking_config(
+        f'volume = "{dsn}?volume=main&blobs={tmp_path}/blobs"',
         state=f'[state]\nurl = "{dsn}"\npath = "{tmp_path}/beside"\n',
-        place=f"{dsn}?volume=main&blobs={tmp_path}/blobs",
     )
 
 

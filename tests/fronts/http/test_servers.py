@@ -9,40 +9,16 @@ import pytest
 
 from bailiwick import Authority
 from bailiwick.errors import Unsupported
+from tests.fronts.http.serving import fleet_config
 from tests.fronts.http.test_serve_command import client, process
 from tests.postgres_proxy import ProxyThread
 from tests.waiting import until_blocking
 
 pytestmark = pytest.mark.spec("SCALE-5", "SCALE-6")
 
-CONFIG = """
-[state]
-url = "{dsn}"
-path = "beside"
 
-[[root]]
-id = "fleet"
-kind = "workspace"
-volume = "{dsn}?volume=main&blobs={blobs}"
-trusted = true
-quota = {{bytes = 4000}}
-
-[[token]]
-name = "one"
-subject = "agent_run:c/1"
-
-[[grant]]
-subject = "agent_run:c/*"
-root = "workspace:fleet"
-access = ["read", "list", "metadata", "write", "delete"]
-
-[[rule]]
-id = "asked"
-effect = "ask"
-subject = ["agent_run:*"]
-access = ["write"]
-path = ["asked/**"]
-"""
+def config_at(dsn, blobs):
+    return fleet_config(dsn, blobs, quota="quota = {bytes = 4000}", token="one", delete=True)
 
 
 @contextlib.contextmanager
@@ -55,7 +31,7 @@ def two_servers(postgres, tmp_path, through=lambda dsn: dsn):
             place = tmp_path / name
             (place / "beside").mkdir(0o700, parents=True)
             dsn = database if told else through(database)
-            config = CONFIG.format(dsn=dsn, blobs=tmp_path / "blobs")
+            config = config_at(dsn, tmp_path / "blobs")
             (place / "bailiwick.toml").write_text(config)
             if told:
                 key = tmp_path / "first/beside/ledger.key"
@@ -127,7 +103,7 @@ async def test_a_program_on_a_shared_state_keeps_nothing_on_its_machine_either(p
     """What they leave behind would be on the machine that ran them, and nowhere else."""
     with postgres.fresh_database() as dsn:
         file = tmp_path / "bailiwick.toml"
-        file.write_text(CONFIG.format(dsn=dsn, blobs=tmp_path / "blobs"))
+        file.write_text(config_at(dsn, tmp_path / "blobs"))
         async with Authority.from_config(file) as authority:
             access = {"read", "write", "execute"}
             scope = await authority.request_root("user:local", "workspace:fleet", access, "test")

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tests.fronts.http.serving import asking_config
 from tests.fronts.http.test_serve_command import process
 from tests.processes import children_of
 from tests.waiting import until_blocking
@@ -81,21 +82,10 @@ def one_at_each(server, told):
             each.close()
 
 
-CONFIG = """
-[[root]]
-id = "tree"
-kind = "workspace"
-path = "tree"
-trusted = true
-
+TOKENS = """
 [[token]]
 name = "one"
 subject = "agent_run:c/1"
-
-[[grant]]
-subject = "agent_run:c/*"
-root = "workspace:tree"
-access = ["read", "list", "metadata", "write"]
 
 [[token]]
 name = "hasty"
@@ -106,13 +96,6 @@ subject = "agent_run:hasty/*"
 root = "workspace:tree"
 access = ["read", "list", "metadata"]
 quota = {operations_per_minute = 40}
-
-[[rule]]
-id = "asked"
-effect = "ask"
-subject = ["agent_run:*"]
-access = ["write"]
-path = ["asked/**"]
 """
 
 
@@ -121,7 +104,8 @@ def house(tmp_path):
     """A connection to each worker, and the tokens of agents."""
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/a.txt").write_text("a")
-    (tmp_path / "bailiwick.toml").write_text(CONFIG)
+    config = asking_config('path = "tree"', root="tree", agents="agent_run:c/*", more=TOKENS)
+    (tmp_path / "bailiwick.toml").write_text(config)
     served = process(tmp_path, "--config", "bailiwick.toml", "--workers", WORKERS)
     with served as (server, told), one_at_each(server, told) as connections:
         yield connections, told["tokens"]
