@@ -42,7 +42,13 @@ PARTS = {
     ),
     "pipeline": Part(
         ("pipeline", "decisions"),
-        ("tests/test_pipeline.py", "tests/authority", "tests/scope"),
+        (
+            "tests/test_pipeline.py", "tests/test_life.py", "tests/authority",
+            *(f"tests/scope/test_{name}.py" for name in (
+                "rehearsal", "ruling", "hooking", "transactions", "history_rules", "branches",
+                "protected_names", "writes",
+            )),
+        ),
     ),
     "lookup": Part(
         ("stores.disk.lookup.beneath", "stores.disk.lookup.walk", "nodes.lookup", "nodes.walk"),
@@ -81,7 +87,7 @@ def tried(part, some, minutes):
         command = [
             sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no",
             "-m", "not slow and not hostile and not scale", "-k", "not postgres",
-            "--hypothesis-seed", "0",
+            "--hypothesis-profile", "unit", "--hypothesis-seed", "0",
             "-p", "tests.mutation.plugin", *PARTS[part].tests,
         ]  # fmt: skip
         subprocess.run(

@@ -73,13 +73,12 @@ def pytest_runtestloop(session):
 
 
 def the_quickest(items, numbers, seconds):
-    """Some of these tests, those of each file in turns, in the order in which they were found."""
+    """Some of these tests, the quickest first, those of each file in turns."""
     by_file = defaultdict(list)
     for number in sorted(numbers, key=seconds.__getitem__):
         by_file[items[number].path].append(number)
     turns = itertools.chain.from_iterable(itertools.zip_longest(*by_file.values()))
-    some = itertools.islice((each for each in turns if each is not None), TESTS_MAX)
-    return sorted(some)
+    return list(itertools.islice((each for each in turns if each is not None), TESTS_MAX))
 
 
 def told_by_child(seconds, work, *arguments):
