@@ -3,7 +3,7 @@
 import pytest
 
 from bailiwick.errors import ParseError
-from bailiwick.operations import OPERATIONS
+from bailiwick.operations import OPERATIONS, Command
 from bailiwick.paths import ScopedPath
 from bailiwick.policies import compiled
 from bailiwick.policies import rules as rules_module
@@ -56,9 +56,33 @@ def test_who_hides_a_twin_is_named():
 # --- beneath ---------------------------------------------------------------------------------
 
 
+def compiled_rules(*rules):
+    return tuple(map(CompiledRule, rules))
+
+
 @pytest.mark.spec("POL-1")
 def test_where_no_rule_is_about_an_access_something_may_be_refused():
-    assert RulesBeneath((), READ, None).may_refuse(ScopedPath(".")) is True
+    top = ScopedPath(".")
+    assert RulesBeneath((), READ, None).may_refuse(top) is True
+    assert RulesBeneath((), frozenset(), None).may_refuse(top) is False
+
+
+@pytest.mark.spec("POL-2")
+def test_what_is_allowed_first_is_not_hidden_by_what_comes_later():
+    allowed, hidden = rule("allow", path=("d/",)), rule("hide", path=("secret",))
+    beneath = RulesBeneath(compiled_rules(allowed, hidden), READ, None)
+    assert beneath.may_refuse(ScopedPath("d")) is False
+    assert beneath.may_refuse(ScopedPath("e")) is True
+
+
+@pytest.mark.spec("POL-2")
+def test_what_is_in_doubt_is_spared_by_no_rule():
+    """Whether a new name will be a directory is not known: it is neither allowed for being one nor
+    taken out of what is refused."""
+    patterns = {"path": ("d*",), "exempt": ("dx/",)}
+    assert CompiledRule(rule("deny", **patterns)).covers(ScopedPath("dx")) is True
+    assert CompiledRule(rule("allow", **patterns)).covers(ScopedPath("dx")) is False
+    assert CompiledRule(rule("allow", **patterns)).covers(ScopedPath("dy")) is True
 
 
 @pytest.mark.spec("POL-2")
@@ -131,6 +155,31 @@ def test_a_mistake_is_found_in_its_field(field, text):
     conditions = {"path": ("x",)} if field == "exempt" else {}
     (fault,) = faults_of(rule(**conditions, **{field: (text,)}))
     assert (fault.field, fault.at) == (field, 0)
+
+
+@pytest.mark.spec("ERR-5")
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        (rule("hide", destination="x"), "destination"),
+        (rule(command=("git *",), operation=("read",)), "command"),
+        (rule(command=("git *",), access=("write",)), "command"),
+        (rule(exact_command="ls", access=("write",)), "exact_command"),
+    ],
+)
+def test_conditions_that_do_not_go_together(wrong, field):
+    assert field in [fault.field for fault in faults_of(wrong)]
+    right = rule(destination="x") if field == "destination" else rule(command=("git *",))
+    assert list(faults_of(right)) == []
+
+
+@pytest.mark.spec("ERR-5")
+def test_only_what_runs_commands_is_explained_for_one():
+    grant, command = grant_for(), Command(argv=("ls",))
+    with pytest.raises(ParseError, match="exec"):
+        RulePolicy().explain(
+            grant.subject, grant.root, OPERATIONS["read"], ScopedPath("x"), command=command
+        )
 
 
 @pytest.mark.spec("ERR-5")
