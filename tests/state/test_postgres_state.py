@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 
+import asyncpg
 import pytest
 
 from bailiwick.errors import Busy, IoError, Unsupported
@@ -49,9 +50,9 @@ def numbers(database):
 
 async def test_a_job_that_fails_is_undone_alone(dsn, tmp_path):
     async with opened(dsn, tmp_path) as database:
-        jobs = [database.write(add(number)) for number in (1, 2, 2, 3)]
+        jobs = [database.write(add(number)) for number in (1, 2, 2, "\ud800", 3)]
         done = await asyncio.gather(*jobs, return_exceptions=True)
-        assert sum(isinstance(each, Exception) for each in done) == 1
+        assert [isinstance(each, Exception) for each in done] == [False, False, True, True, False]
         assert numbers(database) == [1, 2, 3]
 
 
@@ -119,6 +120,35 @@ async def test_who_is_cut_off_while_it_holds_the_lock_of_all_is_given_up_first(p
         await until(lambda: not one.broken)
         await one.write(job)
         assert len(await asyncio.to_thread(two.read, "SELECT n FROM held")) == 3
+
+
+@pytest.mark.spec("SCALE-6")
+async def test_all_who_share_a_turn_that_does_not_come_are_told_at_once_to_try_again(
+    dsn, tmp_path, monkeypatch
+):
+    sent = []
+    ready = connection_module.PostgresConnection._ready
+
+    async def noted(self):
+        sent.extend(self._deferred)
+        return await ready(self)
+
+    limits = Limits(database_lock_seconds_max=0.3)
+    async with opened(dsn, tmp_path, limits=limits) as database:
+        other = await asyncpg.connect(dsn)
+        try:
+            await other.execute("SELECT pg_advisory_lock($1)", connection_module.WRITING)
+            with monkeypatch.context() as patched:
+                patched.setattr(connection_module.PostgresConnection, "_ready", noted)
+                jobs = [database.write(add(number)) for number in range(8)]
+                done = await asyncio.gather(*jobs, return_exceptions=True)
+        finally:
+            await other.close()
+        assert {type(each) for each in done} == {Busy}
+        # The first comes alone, and the others together.
+        assert sum(each.startswith("BEGIN") for each in sent) <= 2
+        await asyncio.gather(*(database.write(add(number)) for number in range(8)))
+        assert numbers(database) == list(range(8))
 
 
 @pytest.mark.spec("SCALE-6")

@@ -77,13 +77,13 @@ class PostgresConnection:
         self._place = place
         self._owner = owner
         self._refuse_silent = refuse_silent
-        self._lost = False
+        self._failed: BailiwickError | None = None  # what the transaction cannot go on after
         # A statement that does not end by itself is given up a little later.
         self._seconds = 2 * (place.statement_s + place.connect_s)
         self._raw: Any = None
         self._prepared: dict[str, Any] = {}
         self._deferred: list[str] = []
-        self._sent = False
+        self._sent = self._begun = False
         self._number = 0
         self._begun_at = self._changed = self._last = 0
         self._closed = False
@@ -131,11 +131,15 @@ class PostgresConnection:
     # --- statements ----------------------------------------------------------------------------
 
     def _run(self, work: Any) -> Any:
+        if self._failed is not None:
+            work.close()
+            raise self._failed  # what shares the transaction would wait as long, for no more
         try:
             return self._loop.run(work, self._seconds)
         except BailiwickError as error:
             self._changed += 1
-            self._lost = not isinstance(error.__cause__, asyncpg.PostgresError)
+            if not self._begun or _is_lost(error):
+                self._failed = error
             raise
 
     async def _ready(self) -> Any:
@@ -149,6 +153,7 @@ class PostgresConnection:
             statements, self._deferred = "; ".join(self._deferred), []
             self._sent = True
             await self._raw.execute(statements)
+            self._begun = True
         return self._raw
 
     async def _connect(self) -> None:
@@ -182,8 +187,8 @@ class PostgresConnection:
 
     def _defer(self, sql: str) -> None:
         if sql.startswith("BEGIN"):
-            self.in_transaction, self._sent, self._lost = True, False, False
-            self._begun_at = self._changed
+            self.in_transaction, self._sent, self._begun = True, False, False
+            self._failed, self._begun_at = None, self._changed
             self._deferred, sql = [], _BEGIN
         self._deferred.append(sql)
 
@@ -193,13 +198,15 @@ class PostgresConnection:
         deferred, self._deferred = self._deferred, []
         if not sent:
             return  # nothing was said
-        if sql == "ROLLBACK" or self._changed == self._begun_at:
-            self._loop.run(self._give_up(), self._seconds)
+        if sql == "COMMIT" and self._failed is None and self._changed != self._begun_at:
+            self._loop.run(self._commit(deferred), self._seconds)
             return
-        self._loop.run(self._commit(deferred), self._seconds)
+        self._loop.run(self._give_up(), self._seconds)
+        if sql == "COMMIT" and self._failed is not None:
+            raise self._failed
 
     async def _give_up(self) -> None:
-        if self._lost:
+        if self._failed is not None and _is_lost(self._failed):
             self._raw.terminate()  # it would be waited for once more
             return
         try:
@@ -221,6 +228,7 @@ class PostgresConnection:
                 raise IoError("the database gave up the transaction")
         except asyncpg.PostgresError as error:
             if not self._raw.is_closed() and not (error.sqlstate or "").startswith(("08", "57")):
+                await self._give_up()  # it would hold the lock until the next
                 raise
             await self._clear_doubt(error)
         except FAILURES as error:
@@ -248,6 +256,12 @@ class PostgresConnection:
             await self._raw.execute("SELECT pg_advisory_xact_lock($1)", WRITING)
             last = await self._raw.fetchval(_LAST, self._owner)
         return last is not None and last >= self._number
+
+
+def _is_lost(error: BailiwickError) -> bool:
+    """Whether nobody knows what the connection is at: neither has the server said that it failed,
+    nor was it never asked, because of a value that cannot be sent."""
+    return not isinstance(error.__cause__, (asyncpg.PostgresError, ValueError))
 
 
 async def _closed(raw: Any) -> None:
