@@ -16,6 +16,7 @@ whether it is on record nor prove who wrote it.
 from __future__ import annotations
 
 import hmac
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -146,14 +147,16 @@ def take_over(
 ) -> TakenNotes:
     """Put notes of dead processes on record that are not there yet: those after a version, oldest
     first. Stops at the first that a living process has not settled: it will."""
+    read = [(version, _read(keys, log, note)) for version, note in notes]
+    unsettled = _unsettled(connection, (said[:2] for _, said in read if said is not None))
     rows: list[tuple[int, bytes]] = []
+    taken: list[tuple[str, int]] = []
     foreign: int | None = None
     waiting, alive = False, dict[str, bool]()
-    for version, note in notes:
-        said = _read(keys, log, note)
+    for version, said in read:
         if said is None:
             foreign = version if foreign is None else foreign
-        elif not _is_settled(connection, *said[:2]):
+        elif said[:2] in unsettled:
             owner, number, time_ns, body = said
             if owner not in alive:
                 alive[owner] = is_alive(owner)
@@ -161,17 +164,33 @@ def take_over(
                 waiting = True
                 break
             rows.append((time_ns, body))
-            connection.execute("INSERT INTO ledger_noted VALUES (?, ?)", (owner, number))
+            taken.append((owner, number))
+            unsettled.remove((owner, number))  # the log may hold it twice
         after = version
     if rows:
+        connection.executemany("INSERT INTO ledger_noted VALUES (?, ?)", taken)
         append(connection, keys, rows)
     return TakenNotes(after, foreign, waiting)
 
 
-def _is_settled(connection: Connection, owner: str, number: int) -> bool:
-    found: list[Any] = connection.execute(
-        "SELECT 1 FROM ledger_writers WHERE owner = ?1 AND settled > ?2"
-        " UNION ALL SELECT 1 FROM ledger_noted WHERE owner = ?1 AND number = ?2",
-        (owner, number),
-    ).fetchall()
-    return bool(found)
+def _unsettled(connection: Connection, noted: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Which of some notes, each an owner and a number, are not settled. Asked once for each owner:
+    meanwhile nobody else changes the state."""
+    numbers = defaultdict[str, set[int]](set)
+    for owner, number in noted:
+        numbers[owner].add(number)
+    unsettled = set[tuple[str, int]]()
+    for owner, asked in numbers.items():
+        below, settled = 0, set[int]()
+        found: list[Any] = connection.execute(
+            "SELECT settled, 1 FROM ledger_writers WHERE owner = ?1 UNION ALL"
+            " SELECT number, 0 FROM ledger_noted WHERE owner = ?1 AND number BETWEEN ?2 AND ?3",
+            (owner, min(asked), max(asked)),
+        ).fetchall()
+        for number, is_bound in found:
+            if is_bound:
+                below = number
+            else:
+                settled.add(number)
+        unsettled |= {(owner, each) for each in asked - settled if each >= below}
+    return unsettled

@@ -133,7 +133,8 @@ class PostgresConnection:
     def _run(self, work: Any) -> Any:
         if self._failed is not None:
             work.close()
-            raise self._failed  # what shares the transaction would wait as long, for no more
+            # What shares the transaction would wait as long, for no more.
+            raise self._failed.with_traceback(None)
         try:
             return self._loop.run(work, self._seconds)
         except BailiwickError as error:
@@ -203,7 +204,7 @@ class PostgresConnection:
             return
         self._loop.run(self._give_up(), self._seconds)
         if sql == "COMMIT" and self._failed is not None:
-            raise self._failed
+            raise self._failed.with_traceback(None)
 
     async def _give_up(self) -> None:
         if self._failed is not None and _is_lost(self._failed):
