@@ -43,6 +43,7 @@ export interface ApplyoverlayBody {
   paths?: string[] | null;
   merge?: boolean;
   hunks?: Record<string, number[]> | null;
+  seen?: string | null;
 }
 
 export interface ApplyworkBody {
@@ -51,6 +52,7 @@ export interface ApplyworkBody {
   paths?: string[] | null;
   merge?: boolean;
   hunks?: Record<string, number[]> | null;
+  seen?: string | null;
 }
 
 /** Questions: those that wait oldest first, others newest first. */
@@ -246,6 +248,7 @@ export interface DiscardoverlayBody {
   approval?: string | null;
   paths?: string[] | null;
   hunks?: Record<string, number[]> | null;
+  seen?: string | null;
 }
 
 export interface DiscardsessionBody {
@@ -257,6 +260,7 @@ export interface DiscardworkBody {
   approval?: string | null;
   paths?: string[] | null;
   hunks?: Record<string, number[]> | null;
+  seen?: string | null;
 }
 
 export interface EditBody {
@@ -927,6 +931,7 @@ export interface Reviewing {
   kind: "review";
   files: WireReviewFile[];
   left: number;
+  version: string | null;
   nextCursor: string | null;
   truncated: boolean;
   requestId: string;
@@ -1523,6 +1528,7 @@ export interface WireRun {
   removedLines: number | null;
   hunks: number | null;
   reviewed: number | null;
+  version: string | null;
 }
 
 /** What became of one path by a run. */
@@ -1623,6 +1629,7 @@ export interface WorkChanges {
   changes: WireWorkChange[];
   withheld: WireWithheld[];
   conflicts: WireWorkConflict[];
+  version: string | null;
 }
 
 /** From the tree to a working copy. */

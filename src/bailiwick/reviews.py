@@ -86,10 +86,12 @@ class ReviewFile(Value, frozen=True, kw_only=True):
 class ReviewQueue(Value, frozen=True, kw_only=True):
     """What agents did that nobody has agreed to, by path. ``left`` counts all hunks of it, also
     those that ``next_cursor`` goes on to; ``truncated`` says that there is more than was looked
-    at."""
+    at. Of a working copy or a fork the ``version`` is of all of it: who says ``NAME@VERSION`` means
+    what was shown then."""
 
     files: list[ReviewFile]
     left: int
+    version: str | None = None
     next_cursor: str | None = None
     truncated: bool = False
     request_id: str = ""

@@ -58,8 +58,9 @@ class RunInfo(Value, frozen=True, kw_only=True):
 
     ``created``, ``changed``, ``moved`` and ``removed`` count files by what became of them in all,
     ``added`` and ``removed_lines`` lines; ``hunks`` how many pieces there are to look at, and
-    ``reviewed`` how many of them a person has accepted or rejected. All are None where the root
-    keeps no versions.
+    ``reviewed`` how many of them a person has accepted or rejected; who says ``ID@VERSION`` in a
+    verdict means what the run came to at that ``version``. All are None where the root keeps no
+    versions.
     """
 
     id: str
@@ -84,6 +85,7 @@ class RunInfo(Value, frozen=True, kw_only=True):
     removed_lines: int | None = None
     hunks: int | None = None
     reviewed: int | None = None
+    version: str | None = None
 
 
 class Hunk(Value, frozen=True, kw_only=True):
@@ -277,7 +279,8 @@ class RunsInMemory:
 
 class PathDigest(NamedTuple):
     """What became of one path by a run, without its lines: ``hunks`` are ids, ``places`` all paths
-    that the thing had on its way. ``kind`` is None where nothing is different in the end."""
+    that the thing had on its way, ``version`` the last that is known of it, whoever made it.
+    ``kind`` is None where nothing is different in the end."""
 
     path: ScopedPath
     type: EntryType
@@ -287,6 +290,7 @@ class PathDigest(NamedTuple):
     added: int
     removed: int
     hunks: tuple[str, ...]
+    version: str
 
 
 class TreeMoment(NamedTuple):

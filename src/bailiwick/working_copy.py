@@ -221,11 +221,13 @@ class WorkConflict(Value, frozen=True, kw_only=True):
 
 class WorkChanges(Value, frozen=True, kw_only=True):
     """What a working copy would do to the tree as it stands now: its changes, what something would
-    refuse of it, and what others have changed meanwhile."""
+    refuse of it, and what others have changed meanwhile. By its ``version`` it is known whether
+    that is so still: whoever looked at it gives it as ``seen``."""
 
     changes: list[WorkChange]
     withheld: list[Withheld]
     conflicts: list[WorkConflict]
+    version: str | None = None
 
 
 class Published(Value, frozen=True, kw_only=True):
@@ -261,7 +263,7 @@ class Wanted(NamedTuple):
     what others have changed too is joined with that, where lines allow it. ``hunks`` are those of
     single files that alone are meant, by number; ``texts`` what files are to become. What is to
     stand ``over`` what others have made of a place, of which that is the version (None where they
-    removed it), is no conflict."""
+    removed it), is no conflict. ``seen`` is the version of all that somebody has looked at."""
 
     publish: Publish
     only: frozenset[ScopedPath] | None = None
@@ -271,6 +273,7 @@ class Wanted(NamedTuple):
     exactly: frozenset[ScopedPath] | None = None
     texts: Mapping[ScopedPath, ChosenText] = {}
     over: Mapping[ScopedPath, str | None] = {}
+    seen: str | None = None
 
     def covers(self, path: ScopedPath) -> bool:
         if self.exactly is not None:

@@ -7,7 +7,7 @@ import pytest
 
 import bailiwick
 from bailiwick.client import connect, connect_sync
-from bailiwick.errors import MissingAccess, ParseError, PathNotFound, Unsupported
+from bailiwick.errors import HashMismatch, MissingAccess, ParseError, PathNotFound, Unsupported
 from tests.fronts.http.serving import AGENT, check_error, serving
 
 pytestmark = pytest.mark.spec("OVER-1", "PY-5")
@@ -44,7 +44,10 @@ async def program(fs, project):
     found.append(told(await fs.changes()))
     shown = await fs.diff("a.txt")
     found += [shown.a, shown.b, shown.added_lines, shown.removed_lines, shown.equal, shown.text]
-    found.append(told(await fs.apply(hunks={"a.txt": [1]})))
+    with pytest.raises(HashMismatch):
+        await fs.apply(hunks={"a.txt": [1]}, seen="0" * 32)
+    seen = (await fs.changes()).version
+    found.append(told(await fs.apply(hunks={"a.txt": [1]}, seen=seen)))
     found.append((project / "a.txt").read_text())
     found.append(told(await fs.apply(iter(["new"]))))
     (project / "b.txt").write_text("theirs\n")

@@ -214,6 +214,36 @@ async def test_single_hunks_and_single_paths(below):
         assert await below.read("a.txt") == "new\n"
 
 
+@pytest.mark.parametrize("meanwhile", ["apart", "elsewhere apart", "beneath"])
+async def test_numbers_of_hunks_are_of_what_was_seen(below, meanwhile):
+    async with below.over() as fs:
+        changed = TEXT.replace("line 30\n", "30\n")
+        await fs.write_text("long.txt", changed)
+        seen = (await fs.changes()).version
+        unseen = changed.replace("line 3\n", "nobody saw this\n")
+        if meanwhile == "apart":
+            await fs.write_text("long.txt", unseen)
+        elif meanwhile == "elsewhere apart":
+            await fs.write_text("a.txt", "nobody saw this\n")
+        else:
+            await below.write("long.txt", TEXT.replace("line 3\n", "3\n"))
+        stood = await below.read("long.txt")
+        for refused in (
+            fs.apply(hunks={"long.txt": [1]}, seen=seen), fs.apply(seen=seen),
+            fs.apply(["long.txt"], seen=seen), fs.discard(seen=seen),
+            fs.discard(hunks={"long.txt": [1]}, seen=seen),
+        ):  # fmt: skip
+            with pytest.raises(bailiwick.HashMismatch, match="not what was looked at"):
+                await refused
+        assert await below.read("long.txt") == stood
+        with pytest.raises(bailiwick.ParseError):
+            await fs.apply(seen=5)
+        seen = (await fs.changes()).version
+        done = await fs.apply(hunks={"long.txt": [1]}, seen=seen)
+        assert bool(done.conflicts) == (meanwhile == "beneath")
+        assert (await below.read("long.txt") == stood) == (meanwhile == "beneath")
+
+
 async def test_what_was_applied_is_undone_by_its_request(below):
     async with below.over(**below.with_past) as fs:
         await change_much(fs)

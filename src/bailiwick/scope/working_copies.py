@@ -59,6 +59,7 @@ class WorkVerbs(ScopeCore):
         publish: Publish = "atomic",
         merge: bool = True,
         hunks: Hunks | None = None,
+        seen: str | None = None,
     ) -> Published:
         """Bring what was changed in this overlay into the tree that it lies over: all of it, these
         paths with what lies beneath them, or ``hunks`` of single files, by their numbers in `diff`,
@@ -68,24 +69,30 @@ class WorkVerbs(ScopeCore):
         others have changed there since it was touched first is joined where lines allow it, unless
         ``merge`` is False; else it is a conflict, and theirs stays. With ``publish`` "atomic"
         nothing is brought then, with "partial" all the rest. Only a person applies: what an agent
-        has changed is looked at first. Raises `MissingAccess`, and `Unsupported` where this is no
-        overlay.
+        has changed is looked at first. With ``seen``, the ``version`` that `changes` told before
+        they looked, it is `HashMismatch` where anything was changed since, here or in what it is
+        compared with. Raises `MissingAccess`, and `Unsupported` where this is no overlay.
         """
         lower, copy = self._beneath()
         self._refuse_agents()
         return await lower._bring_back(
-            copy, publish, lower._places(paths), merge=merge, hunks=hunks
+            copy, publish, lower._places(paths), merge=merge, hunks=hunks, seen=seen
         )
 
     async def discard(
-        self, paths: Iterable[PathText] | None = None, *, hunks: Hunks | None = None
+        self,
+        paths: Iterable[PathText] | None = None,
+        *,
+        hunks: Hunks | None = None,
+        seen: str | None = None,
     ) -> list[ScopedPath]:
         """Give up what was changed in this overlay: all of it, these paths with what lies beneath
         them, or ``hunks`` of single files. There it is what it is beneath again. As `apply` it is
-        for people: others may have changed it, too."""
+        for people: others may have changed it, too, which ``seen`` is held against."""
         lower, copy = self._beneath()
         self._refuse_agents()
-        return await lower._give_up(copy, lower._asked("partial", lower._places(paths), hunks))
+        wanted = lower._asked("partial", lower._places(paths), hunks, seen)
+        return await lower._give_up(copy, wanted)
 
     def _refuse_agents(self) -> None:
         if not isinstance(self.subject, (Core, User)):
@@ -157,10 +164,11 @@ class WorkVerbs(ScopeCore):
         *,
         merge: bool = False,
         hunks: Hunks | None = None,
+        seen: str | None = None,
     ) -> Published:
         """Publish what was changed in a working copy, by ``command`` where it was one alone. What
         the store itself refuses is withheld as what rules refuse is."""
-        asked = self._asked(publish, only, hunks)._replace(merge=merge)
+        asked = self._asked(publish, only, hunks, seen)._replace(merge=merge)
         refused: dict[ScopedPath, Withheld] = {}
         while True:
             try:
@@ -206,13 +214,19 @@ class WorkVerbs(ScopeCore):
         )  # fmt: skip
 
     def _asked(
-        self, publish: Publish, only: frozenset[ScopedPath] | None, hunks: Hunks | None
+        self,
+        publish: Publish,
+        only: frozenset[ScopedPath] | None,
+        hunks: Hunks | None,
+        seen: str | None = None,
     ) -> Wanted:
         """What is meant by paths, and by hunks of single files."""
         if publish not in ("atomic", "partial"):
             raise ParseError("publish is atomic or partial")
+        if seen is not None and not isinstance(seen, str):
+            raise ParseError("what was seen is told by the version of the changes")
         if hunks is None:
-            return Wanted(publish, only)
+            return Wanted(publish, only, seen=seen)
         chosen: dict[ScopedPath, frozenset[int]] = {}
         for path, numbers in hunks.items():
             if isinstance(numbers, (str, bytes)) or not isinstance(numbers, Collection):
@@ -220,7 +234,7 @@ class WorkVerbs(ScopeCore):
             if not numbers or not all(type(each) is int for each in numbers):
                 raise ParseError("hunks are given by their numbers, from one on", path=str(path))
             chosen[self._place(path)] = frozenset(numbers)
-        return Wanted(publish, frozenset((*(only or ()), *chosen)), hunks=chosen)
+        return Wanted(publish, frozenset((*(only or ()), *chosen)), hunks=chosen, seen=seen)
 
     def _places(self, paths: Iterable[PathText] | None) -> frozenset[ScopedPath] | None:
         return None if paths is None else frozenset(map(self._place, paths))
@@ -260,17 +274,20 @@ class OpenWork:
         publish: Publish = "atomic",
         merge: bool = False,
         hunks: Hunks | None = None,
+        seen: str | None = None,
     ) -> Published:
         """Bring it back into the tree: all of it, or these paths with what lies beneath them.
 
         With ``merge`` a text that others have changed meanwhile is joined with theirs, where no
         lines were changed by both; the rest stays a conflict. ``hunks`` are those of single files
         that alone are brought back, by their numbers in `diff`, from one on:
-        ``hunks={"a.py": [1, 3]}``.
+        ``hunks={"a.py": [1, 3]}``. With ``seen``, the ``version`` that `changes` told before
+        somebody looked, it is `HashMismatch` where anything was changed since, in the copy or in
+        what it is compared with.
         """
         scope = self._scope
         published = await scope._bring_back(
-            self._copy, publish, scope._places(paths), merge=merge, hunks=hunks
+            self._copy, publish, scope._places(paths), merge=merge, hunks=hunks, seen=seen
         )
         left = await self._copy.alterations()
         if not left.any_left:
@@ -278,11 +295,15 @@ class OpenWork:
         return published
 
     async def discard(
-        self, paths: Iterable[PathText] | None = None, *, hunks: Hunks | None = None
+        self,
+        paths: Iterable[PathText] | None = None,
+        *,
+        hunks: Hunks | None = None,
+        seen: str | None = None,
     ) -> list[ScopedPath]:
         """Give up what was changed: all of it, these paths with what lies beneath them, or
-        ``hunks`` of single files."""
-        wanted = self._scope._asked("partial", self._scope._places(paths), hunks)
+        ``hunks`` of single files; as it was ``seen``, as in `apply`."""
+        wanted = self._scope._asked("partial", self._scope._places(paths), hunks, seen)
         return await self._scope._give_up(self._copy, wanted)
 
     def close(self) -> None:

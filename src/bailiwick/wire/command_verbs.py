@@ -25,6 +25,7 @@ from bailiwick.wire.arguments import (
     a_document,
     a_flag,
     a_number,
+    a_text,
 )
 from bailiwick.wire.verbs import Verb
 
@@ -49,6 +50,9 @@ _HUNKS = a_document(
     ]
     | None,
 )  # fmt: skip
+_SEEN = a_text(
+    "seen", "The `version` of the changes that somebody looked at: nothing else is done."
+)
 _MERGE = a_flag("merge", "Whether what others changed meanwhile is joined line by line.")
 _PUBLISH = Argument(name="publish", choices=("atomic", "partial"), default="atomic")
 
@@ -152,14 +156,14 @@ WORK_DIFF = Verb(
 )  # fmt: skip
 WORK_APPLY = Verb(
     "publish", "commands", "POST", "/work/{id}/apply", "applyWork", values.PUBLISHED,
-    (APPROVAL, _PUBLISH, _PATHS, _MERGE, _HUNKS),
+    (APPROVAL, _PUBLISH, _PATHS, _MERGE, _HUNKS, _SEEN),
     about="Bring a working copy back into the tree, all of it, some paths or single hunks, as one "
     "change.",
     example='/work/w1f0c2d3e4b/apply {"paths": ["src"]}', short="applyWork", raises=(422,),
 )  # fmt: skip
 WORK_DISCARD: Verb[Any] = Verb(
     "discard", "commands", "POST", "/work/{id}/discard", "discardWork", values.WorkDiscarded,
-    (APPROVAL, _PATHS, _HUNKS),
+    (APPROVAL, _PATHS, _HUNKS, _SEEN),
     about="Give up a working copy, all of it, some paths or single hunks.",
     example="/work/w1f0c2d3e4b/discard {}", short="discardWork",
 )  # fmt: skip
@@ -174,14 +178,14 @@ OVERLAY_CHANGES = Verb(
 )  # fmt: skip
 OVERLAY_APPLY = Verb(
     "publish", "commands", "POST", "/overlay/apply", "applyOverlay", values.PUBLISHED,
-    (APPROVAL, _PUBLISH, _PATHS, _MERGE.but(default=True), _HUNKS),
+    (APPROVAL, _PUBLISH, _PATHS, _MERGE.but(default=True), _HUNKS, _SEEN),
     about="Bring what was changed in an overlay into the tree that it lies over: all of it, some "
     "paths or single hunks, as one change. For people.",
     example='/overlay/apply {"paths": ["src"]}', short="applyOverlay", raises=(422,),
 )  # fmt: skip
 OVERLAY_DISCARD: Verb[Any] = Verb(
     "discard", "commands", "POST", "/overlay/discard", "discardOverlay", values.OverlayDiscarded,
-    (APPROVAL, _PATHS, _HUNKS),
+    (APPROVAL, _PATHS, _HUNKS, _SEEN),
     about="Give up what was changed in an overlay, all of it, some paths or single hunks. For "
     "people.",
     example="/overlay/discard {}", short="discardOverlay",

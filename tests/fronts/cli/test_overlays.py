@@ -42,6 +42,31 @@ def test_it_is_changed_shown_joined_and_applied(project):
     assert json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)["work"] == []
 
 
+def test_hunks_are_those_of_the_difference_that_was_shown(project):
+    over, lines = f"overlay:{project}", [f"{number}\n" for number in range(30)]
+    (project / "a.txt").write_text("".join(lines))
+    lines[20] = "seen\n"
+    assert bailiwick("-p", over, "write", "a.txt", given="".join(lines)).returncode == 0
+    (work,) = json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)["work"]
+    shown = bailiwick("-p", project, "work", "diff", work["id"])
+    assert "+seen" in shown.stdout
+    seen = shown.stderr.split("--seen ")[1].strip()
+    assert f"--seen {seen}\n" in bailiwick("-p", project, "work", "show", work["id"]).stderr
+    some = ("-p", project, "work", "apply", work["id"], "a.txt", "--hunks", "1")
+    refused = bailiwick(*some)
+    assert (refused.returncode, "--seen" in refused.stderr) == (2, True)
+    unseen = ["unseen\n", *lines[1:]]
+    assert bailiwick("-p", over, "write", "a.txt", given="".join(unseen)).returncode == 0
+    refused = bailiwick(*some, "--seen", seen)
+    assert refused.returncode == 1
+    assert "not what was looked at" in refused.stderr
+    assert "seen" not in (project / "a.txt").read_text()
+    told = bailiwick("-p", project, "work", "diff", work["id"], "--json").stdout
+    done = bailiwick(*some, "--seen", json.loads(told)["version"])
+    assert done.returncode == 0, done.stderr
+    assert (project / "a.txt").read_text().startswith("unseen\n1\n")
+
+
 @pytest.mark.spec("EXEC-3")
 def test_a_program_is_run_in_it(project):
     for lack in Bubblewrap().missing():

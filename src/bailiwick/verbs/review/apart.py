@@ -83,7 +83,8 @@ class ApartChange:
             self._text.write(_APART, text_at(becomes))
         self._pieces = [] if self._text is None else self._text.hunks()
         self.hunks = self._hunks(name)
-        self.version = f"{_digest(each.theirs)}.{_digest(self.now)}"
+        self.apart = _digest(each.theirs)
+        self.version = f"{self.apart}.{_digest(self.now)}"
 
     def _hunks(self, name: str) -> list[ApartHunk]:
         whole = ApartHunk(hunk_id(name, self.path, *whole_texts(self.now, self.becomes)))
@@ -305,13 +306,24 @@ class ApartChanges:
     def left(self) -> int:
         return sum(len(each.hunks) for each in self.changes)
 
+    @property
+    def version(self) -> str:
+        """Says what all of it is: what each path is apart, and the hunks that lead there."""
+        seen = hashlib.sha256()
+        for each in (*self.changes, *self._made, *self._removed):
+            parts = (str(each.path), each.apart, *(hunk.id for hunk in each.hunks))
+            for part in parts:
+                seen.update(f"{len(part)} {part}".encode("utf-8", "surrogateescape"))
+        return seen.hexdigest()[:_VERSION_DIGITS]
+
     # --- what is meant -------------------------------------------------------------------------
 
     def chosen(self, ids: Sequence[str], paths: Sequence[ScopedPath]) -> ApartChoice:
         """What is named: hunks by their ids, or beginnings of them; a path as ``NAME:PATH``, all of
-        it as ``NAME``. Raises `PathNotFound`, `ParseError`, and `HashMismatch` for what is not as
-        it was shown."""
+        it as ``NAME``, or ``NAME@VERSION`` as it was shown. Raises `PathNotFound`, `ParseError`,
+        and `HashMismatch` for what is not as it was shown."""
         names = given_names(ids)
+        self._refuse_unseen(names)
         met: dict[str, set[str]] = {each.text: set() for each in names}
         found: ApartChoice = []
         for change in self.changes:
@@ -339,10 +351,19 @@ class ApartChanges:
                 )
         return found
 
+    def _refuse_unseen(self, names: Sequence[HunkName]) -> None:
+        begin = f"{self.name}@"
+        shown = {each.text.removeprefix(begin) for each in names if each.text.startswith(begin)}
+        if shown and shown != {self.version}:
+            raise HashMismatch(
+                "what was shown is not what would become of it now", hint="look at it again"
+            )
+
     def _means(self, name: HunkName, change: ApartChange, hunk: ApartHunk) -> bool:
-        if name.text in (self.name, f"{self.name}:{change.path}"):
+        all_of_it, at, _ = name.text.rpartition("@")
+        if self.name in (name.text, all_of_it if at else None):
             return True
-        return name.begins(hunk.id)
+        return name.text == f"{self.name}:{change.path}" or name.begins(hunk.id)
 
     def settled(self, ids: Sequence[str]) -> ApartChange:
         """The one file that somebody settles, whose hunk is named as it was shown. Raises
@@ -390,13 +411,12 @@ def _refuse_unclear(
     """What is apart has to be what somebody looked at, and of hunks that do the same in several
     places it has to be known which one that was."""
     ids = {each.id for each in some}
-    apart = change.version.partition(".")[0]
     for hunk in some:
         seen = [each.version for each in names if each.begins(hunk.id)]
         unclear = bool(seen) and not change.equals(hunk) <= ids
         if any(
             each is not None
-            and (each != change.version if unclear else each.partition(".")[0] != apart)
+            and (each != change.version if unclear else each.partition(".")[0] != change.apart)
             for each in seen
         ):
             raise HashMismatch(

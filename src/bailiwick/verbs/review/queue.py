@@ -10,7 +10,14 @@ import msgspec
 
 from bailiwick.approvals import Preview
 from bailiwick.call import Call
-from bailiwick.errors import Busy, MissingAccess, ParseError, PathNotFound, Unsupported
+from bailiwick.errors import (
+    Busy,
+    HashMismatch,
+    MissingAccess,
+    ParseError,
+    PathNotFound,
+    Unsupported,
+)
 from bailiwick.grant import subject_stands_above
 from bailiwick.paths import ScopedPath
 from bailiwick.proposal import Proposal, Shown
@@ -29,6 +36,7 @@ from bailiwick.runs import RunBook, found_run
 from bailiwick.verbs.review.names import PREFIX_MIN, HunkName, given_names
 from bailiwick.verbs.review.path_reviews import LeftHunk, PathReview
 from bailiwick.verbs.review.review_look import ReviewLook, look
+from bailiwick.verbs.runs.run_digests import digest_of, version_of, visible
 from bailiwick.verbs.runs.taking_back import PlannedReturn, bring
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.walks.path_pages import path_page
@@ -132,6 +140,20 @@ async def chosen(
     return found
 
 
+async def _as_shown(call: Call, runs: RunBook, looked: ReviewLook, part: ReviewPart) -> ReviewPart:
+    """What is meant, with runs by their ids that were named as ``RUN@VERSION``. Raises
+    `HashMismatch` where one is not as it was shown: it went on, or others changed the same."""
+    ids = []
+    for name in given_names(part.ids):
+        row = looked.rows.get(name.id) if name.version is not None else None
+        if row is not None:
+            found = [each for each in visible(call, await digest_of(call, runs, row)) if each.kind]
+            if version_of(found) != name.version:
+                raise HashMismatch("more was done since it was shown", hint="look at it again")
+        ids.append(name.text if row is None else row.id)
+    return part._replace(ids=tuple(ids))
+
+
 def _run_in(looked: ReviewLook, part: ReviewPart) -> str | None:
     return None if part.run is None else found_run(list(looked.rows.values()), part.run).id
 
@@ -231,14 +253,20 @@ async def queue(
 
 
 def page_of(
-    call: Call, files: Sequence[ReviewFile], cursor: str | None, limit: int | None, truncated: bool
+    call: Call,
+    files: Sequence[ReviewFile],
+    cursor: str | None,
+    limit: int | None,
+    *,
+    truncated: bool,
+    version: str,
 ) -> ReviewQueue:
     """Some of a queue, which is sorted by path."""
     page = path_page(cursor, call.limits.history_default if limit is None else limit)
     some, following = page.of(files, call.grant.base)
     return ReviewQueue(
-        files=list(some), left=sum(len(each.hunks) for each in files), next_cursor=following,
-        truncated=truncated, request_id=call.request_id,
+        files=list(some), left=sum(len(each.hunks) for each in files), version=version,
+        next_cursor=following, truncated=truncated, request_id=call.request_id,
     )  # fmt: skip
 
 
@@ -262,6 +290,7 @@ async def accept(call: Call, runs: RunBook | None, part: ReviewPart) -> Proposal
     runs, book = required(runs)
     refuse_agents(call)
     looked = await look(call, runs, book, part.ids)
+    part = await _as_shown(call, runs, looked, part)
     root, before = str(call.grant.root), looked.left
     verdicts = _whole_runs(looked, part)
     if verdicts is None:
@@ -333,6 +362,7 @@ async def reject(
     runs, book = required(runs)
     refuse_agents(call)
     looked = await look(call, runs, book, part.ids)
+    part = await _as_shown(call, runs, looked, part)
     some = await chosen(looked, part, book, str(call.grant.root))
     if not preview and not insist:
         names = {run for _, hunks in some for hunk in hunks for run in hunk.runs}

@@ -62,7 +62,7 @@ def shown(
     refuse_agents(call)
     chosen = changes.chosen(part.ids, part.paths)
     files = [change.shown(some, sides=change.path in part.paths) for change, some in chosen]
-    return page_of(call, files, cursor, limit, changes.truncated)
+    return page_of(call, files, cursor, limit, truncated=changes.truncated, version=changes.version)
 
 
 # --- working copies ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ it is asked each time: what is kept is the same for all.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -38,6 +39,9 @@ _FIRST_PAGE: Final = 20
 
 _SLACK_NS: Final = 60 * 1_000_000_000
 """A version is stamped before its record is: as long as a change may take, or nearly so."""
+
+_VERSION_DIGITS: Final = 32
+"""128 bits: nobody finds two states that are called alike."""
 
 _AT_A_TIME: Final = 25
 """Paths after which others have their turn: some milliseconds of work."""
@@ -71,6 +75,16 @@ def visible(call: Call, digest: RunDigest) -> list[PathDigest]:
         if all(permits(call.decide(place, READ.ruled)) for place in each.places)
     ]
     return sorted(seen, key=lambda each: each.path.order)
+
+
+def version_of(found: Sequence[PathDigest]) -> str:
+    """Says what a run came to, as far as somebody sees it: another one where anybody has changed
+    any of its paths since."""
+    seen = hashlib.sha256()
+    for each in found:
+        for part in (str(each.path), each.version, *each.hunks):
+            seen.update(f"{len(part)} {part}".encode("utf-8", "surrogateescape"))
+    return seen.hexdigest()[:_VERSION_DIGITS]
 
 
 class _Digesting:
@@ -236,14 +250,16 @@ def _digested(run: str, story: PathStory) -> PathDigest:
         text = after.data.decode("latin-1")
         id = hunk_id(run, story.path, "", text)
         added = len(lines_of(after.data))
-        return PathDigest(story.path, story.type, "created", None, places, added, 0, (id,))
+        return PathDigest(
+            story.path, story.type, "created", None, places, added, 0, (id,), story.version
+        )
     change = change_of(run, story)
     if change is None:
-        return PathDigest(story.path, story.type, None, None, places, 0, 0, ())
+        return PathDigest(story.path, story.type, None, None, places, 0, 0, (), story.version)
     hunks = tuple(each.id for each in change.hunks)
     return PathDigest(
         story.path, story.type, change.kind, change.origin, places, change.added, change.removed,
-        hunks,
+        hunks, story.version,
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from bailiwick.runs import (
 )
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
 from bailiwick.verbs.runs.path_stories import PathStory, Stories, change_of, ours_by
-from bailiwick.verbs.runs.run_digests import digest_of, visible
+from bailiwick.verbs.runs.run_digests import digest_of, version_of, visible
 from bailiwick.verbs.runs.taking_back import bring, plan_return
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.walks.path_pages import PathPage
@@ -113,6 +113,7 @@ async def told(call: Call, book: RunBook, row: RunRow) -> RunInfo:
         added=sum(each.added for each in found),
         removed_lines=sum(each.removed for each in found),
         hunks=sum(len(each.hunks) for each in found), reviewed=sum(said.values()),
+        version=version_of(found),
     )  # fmt: skip
 
 

@@ -9,13 +9,16 @@ question, one charge, one request to undo.
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bailiwick.call import Call
 from bailiwick.errors import (
     BailiwickError,
+    HashMismatch,
     PathNotFound,
     PolicyDenied,
     SymlinkEscape,
@@ -29,7 +32,12 @@ from bailiwick.text.codec import decode
 from bailiwick.text.diff import UnifiedDiff, unified_diff
 from bailiwick.verbs.bulk_changes import Use, Work, decide_use, propose, uses_of
 from bailiwick.verbs.walks.ignore_files import Ignores
-from bailiwick.verbs.working_copies.content import content_at, content_in, with_some_hunks
+from bailiwick.verbs.working_copies.content import (
+    content_at,
+    content_in,
+    version_at,
+    with_some_hunks,
+)
 from bailiwick.verbs.working_copies.plan import Drawn, draw, may
 from bailiwick.version_acts import BringBack, DiscardWork
 from bailiwick.versions import Done, Mark, Plan, Touch
@@ -47,6 +55,12 @@ from bailiwick.working_copy import (
     WorkingCopy,
 )
 
+_VERSION_DIGITS: Final = 32
+"""128 bits: nobody finds two states that are called alike."""
+
+_PATHS_BETWEEN_PAUSES: Final = 256
+"""After so many paths looked at, others get their turn."""
+
 
 async def bring_back(
     call: Call,
@@ -58,6 +72,7 @@ async def bring_back(
     """Publish what was changed in ``copy``: as it was ``seen``, where a person has said something
     of that, or as it is now."""
     found = await copy.alterations() if seen is None else seen
+    await _refuse_unseen(call, found, wanted)
     wanted = found.with_directories(found.with_moves(wanted))
     drawn = await draw(call, copy, found, wanted)
     sifted = _sift(call, drawn, found, wanted)
@@ -135,7 +150,27 @@ async def changes(call: Call, copy: WorkingCopy, *, shared: bool = False) -> Wor
     return WorkChanges(
         changes=list(_changes(call, with_their_directories([*drawn.touches, *unseen]))),
         withheld=[*sifted.withheld, *sifted.dropped], conflicts=sifted.conflicts,
+        version=await _version(call, found),
     )  # fmt: skip
+
+
+async def _version(call: Call, found: Alterations) -> str:
+    """Says what is in a copy, and what it is compared with, as far as the caller may know of it."""
+    seen = hashlib.sha256()
+    for count, each in enumerate(found.altered, 1):
+        if not may(call, each.path, METADATA):
+            continue
+        if count % _PATHS_BETWEEN_PAUSES == 0:
+            await asyncio.sleep(0)
+        stands = await version_at(call, each.path)
+        what = (each.path, each.type, each.mode, each.sha256, each.target, stands)
+        seen.update(repr(tuple(map(str, what))).encode("utf-8", "surrogateescape"))
+    return seen.hexdigest()[:_VERSION_DIGITS]
+
+
+async def _refuse_unseen(call: Call, found: Alterations, wanted: Wanted) -> None:
+    if wanted.seen is not None and wanted.seen != await _version(call, found):
+        raise HashMismatch("it is not what was looked at any more", hint="look at it again")
 
 
 async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> UnifiedDiff:
@@ -164,6 +199,7 @@ async def _difference(
 async def discard(call: Call, copy: WorkingCopy, wanted: Wanted) -> Proposal[list[ScopedPath]]:
     """Give up what was changed, all of it or some."""
     found = await copy.alterations()
+    await _refuse_unseen(call, found, wanted)
     wanted = found.with_moves(wanted)
     given_up = [each.path for each in found.altered if wanted.covers(each.path)]
     rewritten = {

@@ -50,6 +50,18 @@ async def content_at(call: Call, path: ScopedPath) -> bytes:
         return await _small(call, entry, limit) if entry.type == "file" else b""
 
 
+async def version_at(call: Call, path: ScopedPath) -> str:
+    """By what it is known whether something else stands at a place of the tree."""
+    try:
+        entry = await call.store.resolve(path, "entry")
+    except (NotADirectory, PathNotFound, SymlinkEscape):
+        return ""
+    with closing(entry):
+        if entry.type in (None, "directory"):  # what lies in one is no part of it
+            return entry.type or ""
+        return (await call.store.stat(entry)).version
+
+
 async def _small(call: Call, entry: Handle, limit: int) -> bytes:
     found = await call.store.read(entry, 0, limit)
     if found.size > limit:

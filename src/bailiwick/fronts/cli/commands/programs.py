@@ -25,8 +25,14 @@ if TYPE_CHECKING:
     from bailiwick.commands import ExecResult, HostShare
     from bailiwick.scope import Scope
     from bailiwick.scope.execution import Execution
-    from bailiwick.scope.working_copies import OpenWork
-    from bailiwick.working_copy import Publish, Published, Withheld, WorkChange, WorkConflict
+    from bailiwick.working_copy import (
+        Publish,
+        Published,
+        Withheld,
+        WorkChange,
+        WorkChanges,
+        WorkConflict,
+    )
 
 EXIT_TIMED_OUT: Final = 124
 EXIT_REFUSED: Final = 125
@@ -243,12 +249,18 @@ def work(arguments: list[str]) -> int:
         if name in ("apply", "discard"):
             action.add_argument(
                 "--hunks", type=_numbers, metavar="N[,N…]",
-                help="some hunks of one file, by their numbers in its difference",
+                help="some hunks of one file, by their numbers in its difference; with --seen",
+            )  # fmt: skip
+            action.add_argument(
+                "--seen", metavar="VERSION",
+                help="only what was looked at: the version that `work show` and `work diff` tell",
             )  # fmt: skip
         takes_place(action)
     options = parser.parse_args(arguments)
     if getattr(options, "hunks", None) and len(options.paths) != 1:
         parser.error("--hunks are those of one file")
+    if getattr(options, "hunks", None) and options.seen is None:
+        parser.error("--hunks need --seen: numbers are of the difference that `work diff` showed")
     options.no_pager = True
     return with_scope(options, _ACTIONS[options.action], needs="versions")
 
@@ -258,10 +270,11 @@ def _numbers(text: str) -> list[int]:
 
 
 def _chosen(options: Options) -> dict[str, Any]:
-    """Which paths, or which hunks of one."""
+    """Which paths, or which hunks of one; and what of it was looked at."""
     if options.hunks:
-        return {"paths": (), "hunks": {options.paths[0]: options.hunks}}
-    return {"paths": options.paths or None}
+        hunks = {options.paths[0]: options.hunks}
+        return {"paths": (), "hunks": hunks, "seen": options.seen}
+    return {"paths": options.paths or None, "seen": options.seen}
 
 
 async def _list(scope: Scope, options: Options) -> int:
@@ -292,7 +305,14 @@ async def _show(scope: Scope, options: Options) -> int:
         line(changed(change))
     for text in (*map(withheld, found.withheld), *map(conflict, found.conflicts)):
         line(paint(text, "red"))
+    _say_version(found)
     return EXIT_OK
+
+
+def _say_version(found: WorkChanges) -> None:
+    """For whoever says yes to it: what is changed after they looked is not meant."""
+    if found.changes:
+        sys.stderr.write(f"note: apply or discard what you saw with --seen {found.version}\n")
 
 
 def changed(each: WorkChange) -> str:
@@ -303,19 +323,20 @@ def changed(each: WorkChange) -> str:
 
 async def _diff(scope: Scope, options: Options) -> int:
     async with await scope.open_work(options.id) as copy:
-        paths = options.paths or await _files_of(copy)
+        found = await copy.changes()  # before any of it is shown
+        files = [str(each.path) for each in found.changes if each.type == "file"]
+        paths = options.paths or files
         differences = {path: await copy.diff(path) for path in paths}
     if options.json:
         told = {path: documents.fields(each) for path, each in differences.items()}
-        print_json({"kind": "work", "id": options.id, "differences": told})
+        print_json(
+            {"kind": "work", "id": options.id, "differences": told, "version": found.version}
+        )
         return EXIT_OK
     for each in differences.values():
         sys.stdout.write(each.text)
+    _say_version(found)
     return EXIT_OK
-
-
-async def _files_of(copy: OpenWork) -> list[str]:
-    return [str(each.path) for each in (await copy.changes()).changes if each.type == "file"]
 
 
 async def _apply(scope: Scope, options: Options) -> int:

@@ -45,7 +45,8 @@ function apart(name, of, words) {
 }
 
 // With the version that it was shown with: the same lines changed elsewhere meanwhile are others.
-const named = (change, hunk) => (change.version ? `${hunk.id}@${change.version}` : hunk.id);
+export const asShown = (name, version) => `${name}@${version}`;
+const named = (change, hunk) => (change.version ? asShown(hunk.id, change.version) : hunk.id);
 
 export class ChangedFiles {
   // `actions` are what a person may do: accept and reject hunks, and, of what is in the tree, undo.
@@ -81,6 +82,8 @@ export class ChangedFiles {
 
   async load() {
     const told = await this.source.page(this.cursor);
+    // Of all of it: what came since the first page is not agreed to with it.
+    this.version ??= told.version;
     this.left = told.left;
     this.cursor = told.nextCursor ?? null;
     for (let at = 0; at < told.changes.length; at += CARDS_AT_A_TIME) {

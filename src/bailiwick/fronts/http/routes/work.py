@@ -31,17 +31,23 @@ async def difference(request: Request) -> Any:
         return values.WORK_DIFF.write(await work.diff(request.query["path"]))
 
 
+def _how(body: Any) -> dict[str, Any]:
+    return {
+        "publish": body.publish, "merge": body.merge, "hunks": body.hunks, "seen": body.seen,
+    }  # fmt: skip
+
+
 async def apply(request: Request) -> Any:
     body = request.body
     async with await _opened(request) as work:
-        return values.PUBLISHED.write(
-            await work.apply(body.paths, publish=body.publish, merge=body.merge, hunks=body.hunks)
-        )
+        return values.PUBLISHED.write(await work.apply(body.paths, **_how(body)))
 
 
 async def discard(request: Request) -> values.WorkDiscarded:
     async with await _opened(request) as work:
-        given_up = await work.discard(request.body.paths, hunks=request.body.hunks)
+        given_up = await work.discard(
+            request.body.paths, hunks=request.body.hunks, seen=request.body.seen
+        )
     return values.WorkDiscarded(id=request.names["id"], discarded=[*map(str, given_up)])
 
 
@@ -55,14 +61,14 @@ async def overlay(request: Request) -> Any:
 
 async def apply_overlay(request: Request) -> Any:
     body, scope = request.body, await request.scoped()
-    return values.PUBLISHED.write(
-        await scope.apply(body.paths, publish=body.publish, merge=body.merge, hunks=body.hunks)
-    )
+    return values.PUBLISHED.write(await scope.apply(body.paths, **_how(body)))
 
 
 async def discard_overlay(request: Request) -> values.OverlayDiscarded:
     scope = await request.scoped()
-    given_up = await scope.discard(request.body.paths, hunks=request.body.hunks)
+    given_up = await scope.discard(
+        request.body.paths, hunks=request.body.hunks, seen=request.body.seen
+    )
     return values.OverlayDiscarded(discarded=[*map(str, given_up)])
 
 

@@ -4,14 +4,14 @@
 import { h, fill, icon } from "../dom.js";
 import { link } from "../router.js";
 import { plain } from "../words.js";
-import { ChangedFiles, ofFork } from "../changed_files.js";
+import { ChangedFiles, asShown, ofFork } from "../changed_files.js";
 import { accept, reject } from "../verdicts.js";
 
 export function view({ path: name }) {
   const page = { name, list: h("div", { class: "card fill" }) };
   load(page);
   const bar = h("div", { class: "bar" }, h("h1", { class: "grow" }, `Fork ${plain(name)}`), h("a", { class: "button", href: link("versions") }, icon("back"), "All forks"),
-    h("button", { class: "button main", title: "Have here all that was changed there", onClick: () => accept({ accept: [name], ofFork: name }, () => load(page)) }, icon("fork"), "Merge everything"));
+    h("button", { class: "button main", title: "Have here all that was changed there", onClick: () => page.files && accept({ accept: [asShown(name, page.files.version)], ofFork: name }, () => load(page)) }, icon("fork"), "Merge everything"));
   return { element: h("div", { class: "page" }, bar, page.list), title: `Fork ${name}`, key: (event) => page.files?.key(event) ?? false, close: () => page.files?.close() };
 }
 

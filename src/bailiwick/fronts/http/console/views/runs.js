@@ -8,7 +8,7 @@ import { state, on } from "../state.js";
 import { go, link } from "../router.js";
 import { complain, dialog, toast } from "../dialogs.js";
 import { ago, count, moment, plain } from "../words.js";
-import { ChangedFiles, ofRun, ofWork } from "../changed_files.js";
+import { ChangedFiles, asShown, ofRun, ofWork } from "../changed_files.js";
 import { timeline } from "../timeline.js";
 import { accept, reject } from "../verdicts.js";
 
@@ -79,12 +79,13 @@ async function showWork(page, work) {
   const of = { work: work.id }, again = () => load(page);
   if (page.shown === page.chosen && page.files?.settles) return;
   page.drawn = null;
+  const files = new ChangedFiles(ofWork(work), { accept: (ids, how) => accept({ accept: ids, ...how, ...of }, again), reject: (ids, what) => reject(ids, what, { of }, again) });
   fill(page.head, h("div", { class: "question" },
     h("div", { class: "bar" }, h("h2", { class: "grow" }, workName(work)),
-      h("button", { class: "button", title: "Have all of it in the tree", onClick: () => accept({ accept: [work.id], ...of }, again) }, icon("check"), "Apply all"),
-      h("button", { class: "button danger", onClick: () => reject([work.id], "all of it", { of }, again) }, icon("cross"), "Give it all up")),
+      h("button", { class: "button", title: "Have all of it in the tree", onClick: () => accept({ accept: [asShown(work.id, files.version)], ...of }, again) }, icon("check"), "Apply all"),
+      h("button", { class: "button danger", onClick: () => reject([asShown(work.id, files.version)], "all of it", { of }, again) }, icon("cross"), "Give it all up")),
     h("div", { class: "meta" }, h("span", null, plain(work.subject)), h("span", null, `since ${moment(work.beganMs)}`), h("span", null, "nothing of it is in the tree yet"))));
-  await showFiles(page, new ChangedFiles(ofWork(work), { accept: (ids, how) => accept({ accept: ids, ...how, ...of }, again), reject: (ids, what) => reject(ids, what, { of }, again) }));
+  await showFiles(page, files);
 }
 
 function closeFiles(page) { page.files?.close(); page.files = null; }
@@ -107,7 +108,7 @@ const counts = (run) => [run.created, run.changed, run.moved, run.removed, run.a
 function head(page, run) {
   const left = (run.hunks ?? 0) - (run.reviewed ?? 0);
   return h("div", { class: "question" },
-    h("div", { class: "bar" }, h("h2", { class: "grow" }, named(run)), h("button", { class: "button quiet", "aria-pressed": String(page.timeline), onClick: () => { page.timeline = !page.timeline; show(page).catch(complain); } }, icon("clock"), "Timeline"), left > 0 ? h("button", { class: "button", title: "I have looked at all of it and agree", onClick: () => accept({ accept: [run.id] }, () => load(page)) }, icon("check"), "Accept all") : null, run.hunks ? h("button", { class: "button danger", onClick: () => undo(page, run, {}, "this run") }, icon("back"), "Take it all back") : null),
+    h("div", { class: "bar" }, h("h2", { class: "grow" }, named(run)), h("button", { class: "button quiet", "aria-pressed": String(page.timeline), onClick: () => { page.timeline = !page.timeline; show(page).catch(complain); } }, icon("clock"), "Timeline"), left > 0 ? h("button", { class: "button", title: "I have looked at all of it and agree", onClick: () => accept({ accept: [asShown(run.id, run.version)] }, () => load(page)) }, icon("check"), "Accept all") : null, run.hunks ? h("button", { class: "button danger", onClick: () => undo(page, run, {}, "this run") }, icon("back"), "Take it all back") : null),
     h("div", { class: "meta" }, h("span", null, plain(run.subject)), h("span", null, plain(run.front)), h("span", null, `${moment(run.begunMs)} – ${run.active ? "now" : moment(run.seenMs)}`), h("span", null, count(run.calls, "call")), run.commands ? h("span", null, count(run.commands, "command")) : null, run.questions ? h("span", null, count(run.questions, "question")) : null, run.refusals ? h("span", { class: "chip bad" }, count(run.refusals, "refusal")) : null),
     run.steps.length ? h("ol", { class: "steps" }, run.steps.map((each) => h("li", { title: moment(each.begunMs) }, plain(each.name)))) : null);
 }
