@@ -412,7 +412,7 @@ def test_an_agent_is_let_in_with_a_token_and_shown_out(served, browser):
 
 @pytest.mark.spec("WEB-1")
 def test_a_revoked_grant_ends_what_the_agent_may(tmp_path):
-    """In a house of its own: afterwards no agent may anything there, nor is anybody asked for it."""
+    """In a house of its own: afterwards no agent may anything there, and nobody is asked."""
     house = Served(tmp_path, RULES.replace("roots = true", "roots = false"))
     try:
         house.write("before.txt", "still allowed\n")
