@@ -118,3 +118,46 @@ async def test_a_session_leaves_the_tree_that_its_programs_saw(
         assert pictured(project) == pictured(seen)
         await session.discard()
     shutil.rmtree(directory)
+
+
+@pytest.mark.slow
+@pytest.mark.spec("REVIEW-2")
+@hypothesis.settings(max_examples=25)
+@hypothesis.given(
+    planted=st.lists(STEPS, max_size=4),
+    steps=st.lists(MOVES | STEPS, min_size=1, max_size=6),
+    verdicts=st.lists(
+        st.tuples(st.booleans(), st.lists(st.integers(0, 20), min_size=1, max_size=3)), max_size=4
+    ),
+    accepts=st.booleans(),
+)
+async def test_whatever_is_said_of_what_a_program_left_the_rest_can_be_said_too(
+    tmp_path_factory, planted, steps, verdicts, accepts
+):
+    directory = tmp_path_factory.mktemp("model")
+    project, seen = directory / "project", directory / "seen"
+    project.mkdir()
+    taken([*TREES, *planted], project)
+    before = pictured(project)
+    shutil.copytree(project, seen, symlinks=True)
+    taken(steps, seen)
+    async with bailiwick.open(project, state_dir=str(directory / "state")) as fs:
+        async with fs.session() as session:
+            await run(session, steps)
+        for accept, numbers in verdicts:
+            if not await fs.work():
+                break
+            queue = await fs.review.queue(work=session.id)
+            hunks = [hunk.id for file in queue.files for hunk in file.hunks]
+            if hunks:
+                some = [hunks[number % len(hunks)] for number in numbers]
+                say = fs.review.accept if accept else fs.review.reject
+                await say(some, work=session.id)  # or it is refused, as a part of a move is
+        if await fs.work():
+            say = fs.review.accept if accepts else fs.review.reject
+            assert (await say(work=session.id)).conflicts == []
+        assert await fs.work() == []
+    said = {accepts, *(accept for accept, _ in verdicts)}
+    if len(said) == 1:
+        assert pictured(project) == (pictured(seen) if accepts else before)
+    shutil.rmtree(directory)

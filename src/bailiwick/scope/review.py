@@ -23,6 +23,7 @@ from bailiwick.verbs.review import unapplied
 from bailiwick.verbs.review.apart import ApartChanges
 from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken
 from bailiwick.verbs.runs.path_stories import StoryContent
+from bailiwick.verbs.working_copies import bring_back
 
 Prepared = Callable[[Call], Awaitable[Proposal[ReviewSpoken]]]
 
@@ -184,12 +185,14 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         meant, settling = self._part(part), self._settling(part, text, over)
         if part.work is not None:
             async with self._work_of(part.work) as (scope, copy, whose):
-                return await scope._spoken(
+                done = await scope._spoken(
                     "accept",
                     lambda call: unapplied.accept_copy(
                         call, scope._ignores, copy, whose, scope._pipeline.runs, meant, settling
                     ),
                 )
+                await scope._let_go_if_settled(copy, done)
+                return done
         if part.fork is not None and settling is not None:
             return await self._settle_fork(part.fork, meant, settling)
         if part.fork is not None:
@@ -268,13 +271,15 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
                     return (await unapplied.of_copy(call, copy, whose, runs)).changes
 
                 await scope._wait_for_all(meant, look, preview or insist is True)
-                return await scope._spoken(
+                done = await scope._spoken(
                     "reject",
                     lambda call: unapplied.reject_copy(
                         call, copy, whose, runs, meant, words, preview=preview
                     ),
                     preview,
                 )
+                await scope._let_go_if_settled(copy, done)
+                return done
         if part.fork is not None:
             return await self._reject_in_fork(part.fork, meant, words, preview, insist is True)
         review_verbs.refuse_nothing(meant)
@@ -325,6 +330,19 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             left = await copy.alterations()
             if not left.any_left:
                 await copy.discard(left)
+
+    async def _let_go_if_settled(self, copy: PlacedCopy, done: ReviewResult) -> None:
+        """Where everything was spoken of, what may be left was only touched: it is in the tree just
+        so, and nobody has to decide about it."""
+        if done.left or done.preview:
+            return
+        left = await copy.alterations()
+        settled = await self._run(
+            operations.READ, "review", self._top,
+            lambda call: bring_back.is_settled(call, copy, left),
+        )  # fmt: skip
+        if settled:
+            await copy.discard(left)
 
     async def _wait_for_all(
         self, meant: ReviewPart, look: Callable[[Call], Awaitable[ApartChanges]], insist: bool

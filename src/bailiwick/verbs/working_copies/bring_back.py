@@ -173,6 +173,12 @@ async def _refuse_unseen(call: Call, found: Alterations, wanted: Wanted) -> None
         raise HashMismatch("it is not what was looked at any more", hint="look at it again")
 
 
+async def is_settled(call: Call, copy: WorkingCopy, found: Alterations) -> bool:
+    """Whether all that was changed stands in the tree as well, or is gone from it."""
+    drawn = await draw(call, copy, found, Wanted("partial"))
+    return not found.unfit and len(drawn.settled) == len(found.altered)
+
+
 async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> UnifiedDiff:
     """From what stands in the tree to what stands in the copy, of one file that holds text."""
     found = {each.path: each for each in (await copy.alterations()).altered}
