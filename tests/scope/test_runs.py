@@ -389,3 +389,27 @@ async def test_lines_are_found_and_taken_back_where_others_have_moved_them_to(tm
         assert [await text(person, each) for each in ("c.txt", "e/a.txt")] == ["1\n", "1\nmore\n"]
         assert (await run.undo()).conflicts == []
         assert await text(person, "e/a.txt") == "1\n"
+
+
+@pytest.mark.spec("RUN-3")
+@each_kind
+@pytest.mark.parametrize("what", ["a.txt", "raw", "d"])
+@pytest.mark.parametrize("since", ["moved on", "removed"])
+async def test_what_others_moved_on_or_removed_is_said_and_stays(tmp_path, kind, what, since):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", "a\n")
+        await person.write_bytes("raw", b"\0")
+        await person.write_text("d/inner", "d\n", parents=True)
+        await (await agent("one")).move(what, "there")
+        if since == "removed":
+            await person.remove("there", recursive=True)
+        else:
+            await person.move("there", "elsewhere")
+        (run,) = await person.runs()
+        for preview in (True, False):
+            done = await run.undo(preview=preview)
+            assert (len(done.conflicts), done.undone) == (1, [])
+        assert [await person.exists(each) for each in (what, "elsewhere")] == [
+            False,
+            since != "removed",
+        ]

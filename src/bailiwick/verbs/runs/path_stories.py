@@ -66,7 +66,7 @@ class PathStory(NamedTuple):
     where others have moved that meanwhile, if the run itself did not: it ``was_at`` another place
     then. ``during`` are all versions until it touched it last, ``since`` those after that, up to
     now, and ``version`` is the last of them. ``replaces`` says that the run moved it to where
-    something else stood."""
+    something else stood, ``is_back`` that what it moved lies where it lay before."""
 
     path: ScopedPath
     type: EntryType
@@ -76,6 +76,7 @@ class PathStory(NamedTuple):
     version: str = ""
     replaces: bool = False
     was_at: ScopedPath | None = None
+    is_back: bool = False
 
     @property
     def after(self) -> StoryContent | None:
@@ -142,8 +143,11 @@ class Stories:
         theirs = [each for each in versions[first:last] if each.kind == "moved"]
         if before is not None and theirs and not moves:
             before = before._replace(path=theirs[-1].path)
+        is_back = False
+        if now is None and moves and before is not None:
+            is_back = not differs(await self.now(before.path), before)
         return PathStory(
-            path, versions[last].type, before, during, since, newest, any(replaces), was_at
+            path, versions[last].type, before, during, since, newest, any(replaces), was_at, is_back
         )
 
     async def before(self, versions: Sequence[Version], place: int) -> StoryContent | None:
@@ -252,9 +256,10 @@ def is_left_by(version: Version, now: StoryContent | None) -> bool:
         return now is None and version.kind == "deleted"
     if version.path != now.path or version.type != now.type:
         return False
-    return version.type == "directory" or (
-        version.sha256 is not None and version.sha256 == now.sha256
-    )
+    if version.type == "directory" or version.sha256 is None:
+        # Of what came with its directory no hash is told: a volume says which version a file is of.
+        return version.type == "directory" or version.version == now.version
+    return version.sha256 == now.sha256
 
 
 def differs(a: StoryContent | None, b: StoryContent | None) -> bool:
@@ -359,8 +364,8 @@ def _whole_change(
 
 def _whole_hunk(run: str, story: PathStory) -> Hunk:
     id = whole_id(run, story)
-    state = "stands"
-    if differs(story.now, story.after):
+    state = "undone" if story.is_back else "stands"
+    if not story.is_back and differs(story.now, story.after):
         state = "changed" if differs(story.now, story.before) else "undone"
     kind = kind_between(story.before, story.after)
     return Hunk(id=id, header=f"{kind} {story.type}", lines=[], added=0, removed=0, state=state)

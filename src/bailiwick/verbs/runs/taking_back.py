@@ -24,6 +24,7 @@ from bailiwick.versions import Conflict, Done, Mark, Plan, UndoResult
 from bailiwick.working_copy import Alterations, Altered, Base, Publishing, Wanted
 
 _CHANGED = "others have changed it since"
+_MOVED_ON = "others have moved it on since, or removed it"
 WHOLE_RUN = "this can only be put back with all of the run"
 
 
@@ -119,8 +120,10 @@ def _add_text(
     is_whole = len(chosen) == len(named)
     moved = before is not None and after is not None and before.path != after.path
     goes_back = moved and is_whole
-    if goes_back and now is not None and after is not None and now.path != after.path:
-        planned.conflicts.append(Conflict(story.path, _CHANGED))
+    if story.is_back and not chosen:
+        return
+    if goes_back and after is not None and (now is None or now.path != after.path):
+        planned.conflicts.append(Conflict(story.path, _MOVED_ON))
         return
     home = before.path if goes_back and before is not None else story.path
     if now is None and (not chosen or "stands" not in states):
@@ -161,7 +164,7 @@ def _add_whole(
     if hunks is not None and whole_id(run, story) not in hunks:
         return
     before, after, now = story.before, story.after, story.now
-    if is_same(now, before):
+    if is_same(now, before) or story.is_back:
         return
     if not is_same(now, after):
         planned.conflicts.append(Conflict(story.path, _CHANGED))
