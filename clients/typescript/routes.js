@@ -71,7 +71,7 @@ export const ROUTES = {
   overlay: {"method": "GET", "path": "/overlay", "rooted": true, "query": ["approval", "fork"], "body": null, "answer": "json", "approval": "query"},
   applyOverlay: {"method": "POST", "path": "/overlay/apply", "rooted": true, "query": ["fork"], "body": "json", "answer": "json", "approval": "body"},
   discardOverlay: {"method": "POST", "path": "/overlay/discard", "rooted": true, "query": ["fork"], "body": "json", "answer": "json", "approval": "body"},
-  runs: {"method": "GET", "path": "/runs", "rooted": true, "query": ["since", "limit", "fork"], "body": null, "answer": "json", "approval": null},
+  runs: {"method": "GET", "path": "/runs", "rooted": true, "query": ["since", "limit", "brief", "fork"], "body": null, "answer": "json", "approval": null},
   run: {"method": "GET", "path": "/runs/{id}", "rooted": true, "query": ["fork"], "body": null, "answer": "json", "approval": null},
   runChanges: {"method": "GET", "path": "/runs/{id}/changes", "rooted": true, "query": ["path", "step", "brief", "cursor", "limit", "fork"], "body": null, "answer": "json", "approval": null},
   undoRun: {"method": "POST", "path": "/runs/{id}/undo", "rooted": true, "query": ["fork"], "body": "json", "answer": "json", "approval": "body"},

@@ -1464,6 +1464,7 @@ export interface WireReviewFile {
   version: string;
   against: string | null;
   origin: string | null;
+  carried: string | null;
   added: number;
   removed: number;
   hunks: WireReviewHunk[];
@@ -2394,6 +2395,8 @@ export interface Operations {
     since?: number;
     /** How many at most, up to 1,000. */
     limit?: number;
+    /** Which there are, and not what came of each. */
+    brief?: boolean;
     /** The fork to act in, instead of the root itself. */
     fork?: string;
   }, how?: How): Promise<RunList>;

@@ -7,9 +7,11 @@ belongs to the run of that title; one without belongs to the newest.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -60,7 +62,7 @@ class RunInfo(Value, frozen=True, kw_only=True):
     ``added`` and ``removed_lines`` lines; ``hunks`` how many pieces there are to look at, and
     ``reviewed`` how many of them a person has accepted or rejected; who says ``ID@VERSION`` in a
     verdict means what the run came to at that ``version``. All are None where the root keeps no
-    versions.
+    versions, and in a brief list.
     """
 
     id: str
@@ -319,6 +321,11 @@ class DigestShelf:
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str], RunDigest] = {}
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, run: str, branch: str) -> asyncio.Lock:
+        """Held by whoever works one out: others who look at the run meanwhile wait for that."""
+        return self._turns.setdefault((run, branch), asyncio.Lock())
 
     def find(self, run: str, branch: str) -> RunDigest | None:
         return self._kept.get((run, branch))

@@ -239,9 +239,11 @@ class SyncReview(SyncTwin[Review]):
 class LooksAtRuns(SyncTwin[Scope]):
     """The verbs of a scope about runs, for blocking code."""
 
-    def runs(self, *, since_ns: int | None = None, limit: int | None = None) -> list[SyncRun]:
+    def runs(
+        self, *, since_ns: int | None = None, limit: int | None = None, brief: bool = False
+    ) -> list[SyncRun]:
         """What agents did here, run by run: see `Scope.runs`."""
-        found = self._run(self._behind.runs(since_ns=since_ns, limit=limit))
+        found = self._run(self._behind.runs(since_ns=since_ns, limit=limit, brief=brief))
         return [SyncRun(each, self._run) for each in found]
 
     def run_info(self, run: str) -> SyncRun:

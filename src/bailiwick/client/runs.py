@@ -17,10 +17,13 @@ from bailiwick.versions import UndoResult
 class RemoteRuns(RemoteVersions):
     """What agents did on a server."""
 
-    async def runs(self, *, since_ns: int | None = None, limit: int | None = None) -> list[Run]:
+    async def runs(
+        self, *, since_ns: int | None = None, limit: int | None = None, brief: bool = False
+    ) -> list[Run]:
         """What agents did, run by run, what was seen last first."""
         query: dict[str, object] = {
             "since": None if since_ns is None else since_ns // 1_000_000, "limit": limit,
+            "brief": brief or None,
         }  # fmt: skip
         told = await self._ask("runs", "GET", "/runs", query=query, asks=False)
         return [Run(self, each) for each in rebuilt_all(RunInfo, told.get("runs"))]

@@ -86,13 +86,16 @@ class Run:
 class RunVerbs(VersionVerbs):
     """What agents did here."""
 
-    async def runs(self, *, since_ns: int | None = None, limit: int | None = None) -> list[Run]:
+    async def runs(
+        self, *, since_ns: int | None = None, limit: int | None = None, brief: bool = False
+    ) -> list[Run]:
         """What agents did here, run by run, what was seen last first; with ``since_ns`` only those
-        seen from then on. An agent sees its own, a person and the host all of them."""
+        seen from then on. An agent sees its own, a person and the host all of them. A ``brief``
+        list does not say what came of each, which takes a look at all that it changed."""
         book = run_verbs.required(self._pipeline.runs)
         found = await self._run(
             operations.READ, "runs", self._top,
-            lambda call: run_verbs.listed(call, book, since_ns, limit),
+            lambda call: run_verbs.listed(call, book, since_ns, limit, brief=bool(brief)),
             since_ns=since_ns, limit=limit,
         )  # fmt: skip
         return [Run(self, each) for each in found]

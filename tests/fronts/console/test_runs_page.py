@@ -149,7 +149,7 @@ def test_of_many_files_only_those_that_can_be_seen_are_in_the_page_and_asked_for
         window.click(".choice", "agent_run:many/token")
         window.find(".hunk .add", "line 0")
         assert window.value("return document.querySelectorAll('*').length") < 3_000
-        assert asked(window, "brief=true") <= 2
+        assert asked(window, "changes?brief=true") <= 2
         assert asked(window, "path=many") < 30
         bottom = "const s = document.querySelector('.hunks'); s.scrollTop = s.scrollHeight"
         last = f"{MANY - 1:05}.txt"

@@ -59,12 +59,13 @@ async def digest_of(call: Call, book: RunBook, row: RunRow, step: str | None = N
     if step is not None:
         return await work.whole()
     branch = call.grant.root.branch
-    kept = book.digests.find(row.id, branch)
-    digest = None if kept is None else await work.caught_up(kept)
-    digest = digest or await work.whole()
-    if digest is not kept:
-        book.digests.keep(row.id, branch, digest, call.limits.run_digests_max)
-    return digest
+    async with book.digests.turn(row.id, branch):
+        kept = book.digests.find(row.id, branch)
+        digest = None if kept is None else await work.caught_up(kept)
+        digest = digest or await work.whole()
+        if digest is not kept:
+            book.digests.keep(row.id, branch, digest, call.limits.run_digests_max)
+        return digest
 
 
 def visible(call: Call, digest: RunDigest) -> list[PathDigest]:

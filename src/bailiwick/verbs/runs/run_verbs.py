@@ -85,23 +85,30 @@ async def rows_for(call: Call, book: RunBook) -> list[RunRow]:
 
 
 async def listed(
-    call: Call, book: RunBook, since_ns: int | None, limit: int | None
+    call: Call, book: RunBook, since_ns: int | None, limit: int | None, *, brief: bool
 ) -> list[RunInfo]:
     rows = [
         each for each in await rows_for(call, book) if since_ns is None or each.seen_ns >= since_ns
     ]
     most = call.limits.history_default if limit is None else limit
-    return [await told(call, book, each) for each in rows[:most]]
+    return [
+        _on_record(book, each) if brief else await told(call, book, each) for each in rows[:most]
+    ]
 
 
-async def told(call: Call, book: RunBook, row: RunRow) -> RunInfo:
-    """A run with what came of it."""
-    info = RunInfo(
+def _on_record(book: RunBook, row: RunRow) -> RunInfo:
+    """What is known of a run without a look at what it changed."""
+    return RunInfo(
         id=row.id, title=row.title, subject=row.subject, front=row.front, root=row.root,
         begun_ns=row.begun_ns, seen_ns=row.seen_ns, active=book.is_active(row), calls=row.calls,
         commands=row.commands, refusals=row.refusals, questions=row.questions,
         approved=row.approved, steps=row.steps,
     )  # fmt: skip
+
+
+async def told(call: Call, book: RunBook, row: RunRow) -> RunInfo:
+    """A run with what came of it."""
+    info = _on_record(book, row)
     if "Remembers" not in call.store.powers:
         return info
     found = [each for each in visible(call, await digest_of(call, book, row)) if each.kind]

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { Windows } from "./windows.js";
 import { visible } from "./words.js";
 
-const LINES_MAX = 20000, EDITS_MAX = 2000, ROWS_AT_A_TIME = 50, PARTS_MAX = 40, ROW = 20, WIDE = 2000;
+const LINES_MAX = 20000, EDITS_MAX = 2000, ROWS_AT_A_TIME = 25, PARTS_MAX = 40, ROW = 20, WIDE = 2000;
 
 // The shortest edit between two lists of lines (Myers), given up where it would take too long:
 // then everything between what both have at the ends counts as replaced.

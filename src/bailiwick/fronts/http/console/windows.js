@@ -3,24 +3,25 @@
 
 import { fill } from "./dom.js";
 
-const NEAR = "800px", FRAME_MS = 8;
+const NEAR = "800px", FRAME_MS = 4;
 
 export class Windows {
   // `scroller` is what is scrolled, the whole page where none is given.
   constructor(scroller = null) {
     this.parts = new WeakMap();
     this.turns = new Map();
-    this.observer = new IntersectionObserver((entries) => { for (const each of entries) this.turns.set(each.target, each.isIntersecting); this.work(); }, { root: scroller, rootMargin: NEAR });
+    this.observer = new IntersectionObserver((entries) => { for (const each of entries) this.turns.set(each.target, each); this.work(); }, { root: scroller, rootMargin: NEAR });
   }
 
-  // A little in each frame, so that the page answers in between.
+  // A little in each frame, so that the page answers in between: what is made has to be laid out,
+  // too, which takes several times as long.
   work() {
     this.frame ??= requestAnimationFrame(() => {
       const until = performance.now() + FRAME_MS;
       this.frame = null;
       for (const [element, seen] of this.turns) {
         this.turns.delete(element);
-        this.turn(element, seen);
+        this.turn(element, seen.isIntersecting, seen.boundingClientRect.height);
         if (performance.now() > until) break;
       }
       if (this.turns.size) this.work();
@@ -37,12 +38,13 @@ export class Windows {
     return element;
   }
 
-  turn(element, seen) {
+  // The height is as it was observed: to ask for it here would have all of the page laid out anew.
+  turn(element, seen, height) {
     const part = this.parts.get(element);
     if (!part || part.drawn === seen || !element.isConnected) return;
     part.drawn = seen;
     if (seen) { this.draw(element, part); return; }
-    element.style.minHeight = `${element.offsetHeight}px`;
+    element.style.minHeight = `${height}px`;
     this.forget(element);
     fill(element);
   }

@@ -31,8 +31,9 @@ async def list_runs(request: Request) -> RunList:
     query, scope = request.query, await request.scoped()
     since = query.get("since")
     found = await scope.runs(
-        since_ns=None if since is None else since * 1_000_000, limit=query.get("limit")
-    )
+        since_ns=None if since is None else since * 1_000_000, limit=query.get("limit"),
+        brief=query.get("brief", False),
+    )  # fmt: skip
     return RunList(runs=values.RUN.write_all([each.info for each in found]))
 
 
@@ -72,6 +73,7 @@ ROUTES: tuple[Route, ...] = (
         parameters=(
             a_number("since", "Only what was seen from this time on, in milliseconds."),
             limit(1_000),
+            a_flag("brief", "Which there are, and not what came of each."),
         ),
         example="GET /runs",
     ),

@@ -26,16 +26,25 @@ export function view({ path }) {
 }
 
 async function load(page) {
+  // What came of each run takes a look at all that it changed: whoever comes sees first which there
+  // are, then the one that is shown, and the others last.
+  const first = !page.counted;
+  page.counted = true;
   try {
     // Some roots have no past, some nothing apart: either is enough to show.
-    const [runs, work] = await Promise.allSettled([api.get("/runs", { limit: RUNS }), api.get("/work")]);
+    const [runs, work] = await Promise.allSettled([api.get("/runs", { limit: RUNS, brief: first }), api.get("/work")]);
     if (page.closed) return;
     page.work = work.value?.work ?? [];
     if (runs.reason && !page.work.length) throw runs.reason;
     page.runs = runs.value?.runs ?? [];
     page.chosen ??= page.work.length ? workKey(page.work[0]) : page.runs[0]?.id ?? null;
     draw(page);
+    const shown = page.runs.findIndex((each) => each.id === page.chosen);
+    if (first && shown >= 0) page.runs[shown] = await api.get(`/runs/${encodeURIComponent(page.chosen)}`);
     await show(page);
+    if (!first || !page.runs.length) return;
+    page.runs = (await api.get("/runs", { limit: RUNS })).runs;
+    draw(page);
   } catch (error) { fill(page.detail, page.drawn ? page.head : null, h("div", { class: "empty" }, icon("pulse"), h("b", null, plain(error.message)), plain(error.hint ?? ""))); }
 }
 
