@@ -69,7 +69,8 @@ class ReviewFile(Value, frozen=True, kw_only=True):
     """What is left to look at of one path: what agents made of what people agreed to, or what would
     become of it. ``version`` is of what was looked at: a hunk that is named as ``ID@VERSION`` is
     the one that was shown then. ``against`` says why it cannot be accepted as it is; then
-    ``sides`` are all lines of it, of a text that is asked for by its path."""
+    ``sides`` are all lines of it, of a text that is asked for by its path. What was ``carried``
+    came or went with the directory of that name, and is accepted or rejected with all of it."""
 
     path: ScopedPath
     kind: ChangeKind
@@ -77,6 +78,7 @@ class ReviewFile(Value, frozen=True, kw_only=True):
     version: str = ""
     against: str | None = None
     origin: ScopedPath | None = None
+    carried: ScopedPath | None = None
     added: int = 0
     removed: int = 0
     hunks: list[ReviewHunk] = []

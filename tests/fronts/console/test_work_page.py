@@ -104,7 +104,7 @@ def test_what_was_done_apart_is_applied_and_given_up_piece_by_piece(served, phon
         pieces(window, b=1, c=None)
         window.find(".chip.bad", "conflict")
         window.click(".question button", "Apply all")
-        window.find(".toast", "others changed the same lines of b.txt")
+        window.find(".toast", "b.txt: it was changed in the tree, too")
         assert not (project / "c.txt").exists()
         window.find(".sides .base", "line 10")
         window.find(".sides .tree", "by a person")

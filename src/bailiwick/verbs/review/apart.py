@@ -9,6 +9,7 @@ be joined is told with what stands against it.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -33,6 +34,9 @@ from bailiwick.versions import ChangeKind
 
 AGAINST: Final = "it was changed in the tree, too, and the two cannot be joined"
 
+_BY_PATH: Final = re.compile(r"(?::(?P<path>.+?))?(?:@(?P<version>[0-9a-f]{32}))?", re.DOTALL)
+"""What follows on the name of a working copy or a fork where not a hunk is meant."""
+
 _APART: Final = "apart"
 _VERSION_DIGITS: Final = 32
 """128 bits of either side: an agent that could make two states of one name would have one of them
@@ -42,7 +46,9 @@ looked at, and the other one applied."""
 class ApartPath(NamedTuple):
     """One path: what it is apart (``theirs``), what stands in the tree, and what both were before:
     ``base`` has no data where that is not known. ``as_it_was`` is whether nobody has changed what
-    stands in the tree since. ``whose`` says whose doing it is."""
+    stands in the tree since. ``whose`` says whose doing it is. A directory that was moved with all
+    that lies in it ``came`` from where it lay, and ``along`` are all paths of either. What was
+    ``carried`` came or went with the directory of that name, and comes with all of that only."""
 
     path: ScopedPath
     theirs: StoryContent | None
@@ -50,6 +56,9 @@ class ApartPath(NamedTuple):
     base: StoryContent | None
     as_it_was: bool
     whose: NoteHolder = NoteHolder("")
+    came: ApartPath | None = None
+    along: frozenset[ScopedPath] = frozenset()
+    carried: ScopedPath | None = None
 
 
 class ApartHunk(NamedTuple):
@@ -176,6 +185,7 @@ class ApartChange:
         return ReviewFile(
             path=self.path, kind=self.kind, type=self.type, version=self.version,
             origin=None if self.gone is None else self.gone.path, against=self.against,
+            carried=self.each.carried,
             added=sum(each.added for each in told), removed=sum(each.removed for each in told),
             hunks=told, sides=list(self._sides()) if sides and self.against is not None else [],
         )  # fmt: skip
@@ -267,15 +277,18 @@ class ApartChanges:
         *,
         truncated: bool = False,
         as_of: str | None = None,
+        moved: Mapping[ScopedPath, ScopedPath] = {},
     ) -> None:
-        """``contents`` is what was read, by its hash, and ``as_of`` the version of a fork that was
-        looked at."""
+        """``contents`` is what was read, by its hash, ``as_of`` the version of a fork that was
+        looked at, and ``moved`` are directories, with where they lay."""
         self.name = name
+        self._moved = moved
         self.contents = contents
         self.truncated = truncated
         self.as_of = as_of
         differing = [each for each in found if not is_alike(each.theirs, each.now)]
         gone, moved = _moves(differing)
+        moved |= {each.path: each.came for each in differing if each.came is not None}
         changes = []
         for each in differing:
             if each.path in gone:
@@ -284,7 +297,8 @@ class ApartChanges:
             if change is not None:
                 changes.append(change)
         comes = {each.path for each in changes if each.kind in ("created", "moved")}
-        goes = {each.path for each in changes if each.kind == "deleted"} | gone
+        goes = {each.path for each in changes if each.kind == "deleted"}
+        goes |= {each.path for each in moved.values()}
         self._made = _around(changes, "created", comes)
         self._removed = _around(changes, "deleted", goes)
         around = {each.path for each in (*self._made, *self._removed)}
@@ -319,15 +333,16 @@ class ApartChanges:
     # --- what is meant -------------------------------------------------------------------------
 
     def chosen(self, ids: Sequence[str], paths: Sequence[ScopedPath]) -> ApartChoice:
-        """What is named: hunks by their ids, or beginnings of them; a path as ``NAME:PATH``, all of
-        it as ``NAME``, or ``NAME@VERSION`` as it was shown. Raises `PathNotFound`, `ParseError`,
-        and `HashMismatch` for what is not as it was shown."""
+        """What is named: hunks by their ids, or beginnings of them; a path with what lies beneath
+        it, and with where it lay if it was moved, as ``NAME:PATH``, all of it as ``NAME``; and
+        either with ``@VERSION`` as all of it was shown. Raises `PathNotFound`, `ParseError`, and
+        `HashMismatch` for what is not as it was shown."""
         names = given_names(ids)
         self._refuse_unseen(names)
         met: dict[str, set[str]] = {each.text: set() for each in names}
         found: ApartChoice = []
         for change in self.changes:
-            if paths and not any(change.path.lies_in(each) for each in paths):
+            if paths and not self._lies_in(change, paths):
                 continue
             some = []
             for hunk in change.hunks:
@@ -352,18 +367,31 @@ class ApartChanges:
         return found
 
     def _refuse_unseen(self, names: Sequence[HunkName]) -> None:
-        begin = f"{self.name}@"
-        shown = {each.text.removeprefix(begin) for each in names if each.text.startswith(begin)}
+        shown = {version for each in names for _, version in self._parts(each) if version}
         if shown and shown != {self.version}:
             raise HashMismatch(
                 "what was shown is not what would become of it now", hint="look at it again"
             )
 
     def _means(self, name: HunkName, change: ApartChange, hunk: ApartHunk) -> bool:
-        all_of_it, at, _ = name.text.rpartition("@")
-        if self.name in (name.text, all_of_it if at else None):
-            return True
-        return name.text == f"{self.name}:{change.path}" or name.begins(hunk.id)
+        for path, _ in self._parts(name):
+            return not path or self._lies_in(change, (ScopedPath(path),))
+        return name.begins(hunk.id)
+
+    def _parts(self, name: HunkName) -> Iterator[tuple[str, str | None]]:
+        """The path, or none for all of it, and the version that it was shown with, of a name that
+        is no hunk's."""
+        found = _BY_PATH.fullmatch(name.text.removeprefix(self.name))
+        if name.text.startswith(self.name) and found is not None:
+            yield found["path"] or "", found["version"]
+
+    def _lies_in(self, change: ApartChange, paths: Iterable[ScopedPath]) -> bool:
+        """Whoever means a directory that was moved means it gone from where it lay, too."""
+        meant, before = set(paths), -1
+        while len(meant) != before:
+            before = len(meant)
+            meant |= {was for to, was in self._moved.items() if any(map(to.lies_in, meant))}
+        return any(map(change.path.lies_in, meant))
 
     def settled(self, ids: Sequence[str]) -> ApartChange:
         """The one file that somebody settles, whose hunk is named as it was shown. Raises
@@ -402,7 +430,8 @@ def places_of(chosen: Iterable[tuple[ApartChange, object]]) -> set[ScopedPath]:
     """All paths that some changes are about."""
     changes = [change for change, _ in chosen]
     gone = {each.gone.path for each in changes if each.gone is not None}
-    return gone | {each.path for each in changes}
+    along = {path for each in changes for path in each.each.along}
+    return gone | along | {each.path for each in changes}
 
 
 def _refuse_unclear(
@@ -437,13 +466,13 @@ def _moves(
     goes: dict[tuple[object, ...], list[ApartPath]] = {}
     for each in differing:
         if each.theirs is None and each.as_it_was and each.now is not None and _is_much(each.now):
-            goes.setdefault(_look(each.now), []).append(each)
+            goes.setdefault(looks_of(each.now), []).append(each)
     gone: set[ScopedPath] = set()
     moved: dict[ScopedPath, ApartPath] = {}
     for each in differing:
         if each.now is not None or each.theirs is None or not each.as_it_was:
             continue
-        waiting = goes.get(_look(each.theirs))
+        waiting = goes.get(looks_of(each.theirs))
         if waiting:
             moved[each.path] = waiting.pop(0)
             gone.add(moved[each.path].path)
@@ -454,7 +483,8 @@ def _is_much(stood: StoryContent) -> bool:
     return stood.type == "symlink" or (stood.type == "file" and stood.size > 0)
 
 
-def _look(stood: StoryContent) -> tuple[object, ...]:
+def looks_of(stood: StoryContent) -> tuple[object, ...]:
+    """What something is, wherever it lies."""
     return stood.type, stood.sha256, stood.target, stood.mode
 
 

@@ -34,6 +34,7 @@ from bailiwick.verbs.review.apart import (
     is_alike,
     places_of,
 )
+from bailiwick.verbs.review.moved_directories import folded, torn
 from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken, page_of, refuse_agents, then
 from bailiwick.verbs.runs.path_stories import StoryContent, look_at
 from bailiwick.verbs.runs.taking_back import PlannedReturn, base_of, bring, come, return_whole
@@ -94,7 +95,10 @@ async def of_copy(
         await _in_copy(call, copy, each, hands.get(each.path, whose), contents)
         for each in altered[:most]
     ]
-    return SeenCopy(ApartChanges(copy.id, found, contents, truncated=len(altered) > most), seen)
+    changes = ApartChanges(
+        copy.id, folded(found, seen), contents, truncated=len(altered) > most, moved=seen.moved
+    )
+    return SeenCopy(changes, seen)
 
 
 async def _in_copy(
@@ -156,6 +160,10 @@ async def accept_copy(
         wanted = settling.wanted(change)
     paths = places_of(chosen)
     paths |= {each.path for each in changes.with_directories(paths, applied=True)}
+    partly = [path for path, text in wanted.texts.items() if text.partly]
+    against = torn(changes.name, seen, paths, partly)
+    if against:
+        return _refused(call, changes, against)
     wanted = wanted._replace(exactly=frozenset(paths))
     proposal = await bring_back(call, ignores, copy, wanted, seen)
     result = proposal.result
@@ -226,6 +234,9 @@ async def reject_copy(
         return _refused(call, changes, conflicts)
     whole = places_of((change, some) for change, some in chosen if change.path not in rewritten)
     whole |= {each.path for each in changes.with_directories(whole, applied=False)}
+    against = torn(changes.name, seen, whole | rewritten.keys(), rewritten)
+    if against:
+        return _refused(call, changes, against)
     spoken = _rejected(call, changes, chosen, sorted(whole | rewritten.keys()), note, preview)
     if preview:
         call.questions = None

@@ -9,7 +9,7 @@ import { plain } from "./words.js";
 import { settling } from "./settling.js";
 import { Windows } from "./windows.js";
 
-const PAGE = 500, WORK_PAGE = 100, CARDS_AT_A_TIME = 25, CARD = 46, HUNK = 34, LINE = 20, LINES_GUESSED = 60, FRAMES = 20;
+const PAGE = 1000, WORK_PAGE = 100, CARDS_AT_A_TIME = 25, CARD = 46, HUNK = 34, LINE = 20, LINES_GUESSED = 60, FRAMES = 20;
 const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
 
 const guess = (change) => (change.reviewedCount >= change.hunkCount ? 0 : Math.min(LINES_GUESSED, change.added + change.removed + 6 * change.hunkCount) * LINE) + Math.min(LINES_GUESSED, change.hunkCount) * HUNK;
@@ -99,7 +99,7 @@ export class ChangedFiles {
   card(change) {
     const body = h("div", { data: { path: change.path } }), name = change.origin ? `${plain(change.origin)} → ${plain(change.path)}` : plain(change.path);
     // What nobody was shown yet is not agreed to.
-    const whole = change.against || change.reviewedCount >= change.hunkCount ? null : h("button", { class: "button quiet", disabled: true, title: "Accept all that is left of this file", data: { accepts: change.path }, onClick: () => this.actions.accept(this.shown.get(change.path)) }, icon("check"), h("span", { class: "only-wide" }, "File"));
+    const whole = change.against || change.reviewedCount >= change.hunkCount ? null : h("button", { class: "button quiet", disabled: true, title: change.carried ? `Accept the move of ${plain(change.carried)}` : "Accept all that is left of this file", data: { accepts: change.path }, onClick: () => this.actions.accept(this.shown.get(change.path)) }, icon("check"), h("span", { class: "only-wide" }, change.carried ? "Move" : "File"));
     this.windows.add(body, guess(change), () => this.hunks(change, whole));
     return h("section", { class: "card" },
       h("header", null, h("span", { class: `chip ${change.against ? "bad" : TONES[change.kind] ?? ""}` }, change.against ? "conflict" : change.kind), change.kind === "deleted" || !this.source.inTree ? h("b", { class: "grow cut" }, name) : h("a", { class: "grow cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, name), change.type === "file" ? h("span", { class: "soft" }, `+${change.added} −${change.removed}`) : null,
@@ -112,7 +112,7 @@ export class ChangedFiles {
     try { found = await this.source.one(change.path); } catch (error) { return h("p", { class: "soft padded" }, plain(error.message)); }
     if (!found) return h("p", { class: "soft padded" }, "Nothing is different here any more.");
     queueMicrotask(() => this.loaded(change.path));
-    const names = found.hunks.filter((each) => each.state === "stands" && !each.reviewed).map((each) => named(found, each));
+    const names = [...new Set(found.hunks.filter((each) => each.state === "stands" && !each.reviewed).map((each) => this.named(found, each)))];
     this.shown.set(change.path, names);
     if (whole) whole.disabled = !names.length;
     return [found.against ? h("p", { class: "soft reason" }, `${plain(found.against)}.`) : null,
@@ -120,15 +120,18 @@ export class ChangedFiles {
       found.others.map((each) => h("div", { class: "hunk others" }, h("div", { class: "bar" }, h("span", { class: "chip" }, `meanwhile, ${plain(each.subject || "another program")}`)), fromLines([each.header, ...each.lines], this.windows)))];
   }
 
+  // What came with a directory that was moved is said of all of that, as it was listed.
+  named(change, hunk) { return change.carried ? asShown(`${this.source.name}:${change.carried}`, this.version) : named(change, hunk); }
+
   hunk(change, each) {
-    const shown = named(change, each);
+    const shown = this.named(change, each), what = change.carried ? `the move of ${plain(change.carried)}` : "these lines";
     const settles = change.against ? settling(change, shown, this.actions.accept, this.source) : null;
     const stands = each.state === "stands", { accept, reject, undo } = this.actions, { words } = this.source;
     return h("div", { class: each.id === this.marked ? "hunk marked" : "hunk", tabindex: "-1", data: { hunk: each.id, state: each.state } },
       h("div", { class: "bar" }, h("span", { class: "grow faint mono cut" }, plain(each.header)),
         each.reviewed ? h("span", { class: `chip ${each.reviewed === "accepted" ? "good" : "bad"}` }, plain(each.reviewed)) : null,
-        stands ? [each.reviewed || change.against ? null : h("button", { class: "button quiet", title: words.accept, data: { key: "y" }, onClick: () => accept([shown]) }, icon("check"), "Accept"),
-          h("button", { class: "button quiet", title: words.reject, data: { key: "r" }, onClick: () => reject([shown], "these lines") }, icon("cross"), "Reject"),
+        stands ? [each.reviewed || change.against ? null : h("button", { class: "button quiet", title: change.carried ? `It comes with all of ${what} (y)` : words.accept, data: { key: "y" }, onClick: () => accept([shown]) }, icon("check"), change.carried ? `Accept ${what}` : "Accept"),
+          h("button", { class: "button quiet", title: words.reject, data: { key: "r" }, onClick: () => reject([shown], what) }, icon("cross"), "Reject"),
           undo ? h("button", { class: "button quiet", title: "Take it back without a word (u)", data: { key: "u" }, onClick: () => undo({ paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), h("span", { class: "only-wide" }, "Take back")) : null] : each.reviewed ? null : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
       each.reviewed === "accepted" ? null : change.sides?.length ? null : each.lines.length ? fromLines([each.header, ...each.lines], this.windows) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null, settles);
   }

@@ -23,7 +23,7 @@ async function say(verdict, words, then) {
   let done = null;
   try {
     done = await api.post("/review", verdict);
-    if (done.conflicts.length) toast(`Nothing was changed: others changed the same lines of ${plain(done.conflicts[0].path)}`, { bad: true });
+    if (done.conflicts.length) toast(`Nothing was changed: ${plain(done.conflicts[0].path)}: ${plain(done.conflicts[0].reason)}`, { bad: true });
     else toast(done.accepted.length || done.rejected.length ? words(done) : "Nothing was left of it: somebody has said something of it already");
   } catch (error) { complain(error); }
   await then();
