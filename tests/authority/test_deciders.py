@@ -30,6 +30,8 @@ STRICTEST = {
     ),
     "a move out of where is asked": (lambda fs: fs.move("asked/there", "free/there"), "asking"),
     "a move to where is asked": (lambda fs: fs.move("free/b", "asked/b"), "asking"),
+    "a copy of which both ends are allowed": (lambda fs: fs.copy("mixed/z", "free/z"), "allow-all"),
+    "a copy the other way": (lambda fs: fs.copy("free/b", "plain"), "free"),
     "a copy to where is asked": (lambda fs: fs.copy("free/b", "asked/c"), "asking"),
     "a removal of a tree with a part that is asked about": (
         lambda fs: fs.remove("mixed", recursive=True),
