@@ -571,8 +571,7 @@ class VolumeStore:
         if self._whole is None:
             await self._core.aclose()
         elif self._whole.core is not self._core:
-            self._whole.core.let_go(self._core)  # an earlier version that was looked at
-            # Nobody reads it any more: whoever asks for the oldest that is read would ask it, too.
+            self._whole.core.let_go(self._core)  # an earlier version, which nobody reads any more
             self._core.database.shared.holders.discard(self._core)
 
     # --- what a handle stands for ------------------------------------------------------------

@@ -287,18 +287,18 @@ class ApartChanges:
         self.truncated = truncated
         self.as_of = as_of
         differing = [each for each in found if not is_alike(each.theirs, each.now)]
-        gone, moved = _moves(differing)
-        moved |= {each.path: each.came for each in differing if each.came is not None}
+        gone, origins = _moves(differing)
+        origins |= {each.path: each.came for each in differing if each.came is not None}
         changes = []
         for each in differing:
             if each.path in gone:
                 continue
-            change = self._change(each, moved.get(each.path))
+            change = self._change(each, origins.get(each.path))
             if change is not None:
                 changes.append(change)
         comes = {each.path for each in changes if each.kind in ("created", "moved")}
         goes = {each.path for each in changes if each.kind == "deleted"}
-        goes |= {each.path for each in moved.values()}
+        goes |= {each.path for each in origins.values()}
         self._made = _around(changes, "created", comes)
         self._removed = _around(changes, "deleted", goes)
         around = {each.path for each in (*self._made, *self._removed)}
