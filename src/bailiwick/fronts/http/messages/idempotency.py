@@ -145,15 +145,15 @@ async def _tried(request: Request, key: str, done: Callable[[], Awaitable[Reply]
         if is_first:
             return None
         raise interrupted()
-    recent = request.app.recent_answers
-    if not is_first or recent.knows(mark):
-        answer = await recent.known(mark)
+    recent, counts_for = request.app.recent_answers, request.caller.budget.subject
+    if not is_first or recent.knows(counts_for, mark):
+        answer = await recent.known(counts_for, mark)
         if answer is None:
             raise interrupted()
         if scope is not None:
             _refuse_if_not_allowed(request, scope)
         return _unread(request, _again(request, answer))
-    with recent.remembering(mark) as told:
+    with recent.remembering(counts_for, mark) as told:
         reply = await done()
         if not _says_that_nothing_was_done(reply):
             told.set_result(_stored(reply))
