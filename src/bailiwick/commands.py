@@ -87,8 +87,10 @@ class PlacedCopy(WorkingCopy, Visible, Protocol):
         """Have what the survey found ready for programs, without what is masked."""
         ...
 
-    def tree(self, place: str, masked: tuple[str, ...], *, writable: bool) -> Tree:
-        """What a program sees at ``place``, as it was shown, without what is masked."""
+    def tree(self, place: str, masked: tuple[str, ...], *, writable: bool, lasting: bool) -> Tree:
+        """What a program sees at ``place``, as it was shown, without what is masked. What it
+        changes there is ``lasting`` as the program asks for that, or else from when it is left, or
+        begun to be brought back."""
         ...
 
     async def note_session(self, note: SessionNote) -> None:

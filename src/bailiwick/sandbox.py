@@ -10,7 +10,7 @@ This module has no power: it holds values and protocols. Implementations are in 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Literal, Protocol
 
 import msgspec
@@ -141,6 +141,11 @@ class Tree(Value, frozen=True, kw_only=True):
     """Where what the program changes is kept: two directories of the host on one filesystem, the
     second empty, both only for this tree. Without them the tree is read-only."""
 
+    lasting: bool = True
+    """Whether what the program has flushed outlives the machine, and all of it does when the last
+    command has ended. Else it is there for whoever looks, and whoever needs more flushes it: also
+    before another command is given the same directories."""
+
     masked: tuple[str, ...] = ()
     """Names beneath, relative, that are not there for the program: neither to be opened nor listed
     nor looked at. A name that passes through something that is no directory is passed over."""
@@ -168,6 +173,10 @@ class View(Value, frozen=True, kw_only=True):
     is gone when the command has ended."""
 
     readable: tuple[HostPath, ...] = ()
+
+
+ViewMaking = Callable[[], Awaitable[View]]
+"""Finds out what a program sees."""
 
 
 class Piece(Value, frozen=True):
@@ -291,9 +300,11 @@ class Sandbox(Protocol):
         """What does not hold on this machine: empty where all does. Looks by trying, once."""
         ...
 
-    async def start(self, command: Invocation, view: View) -> Process:
-        """Run ``command``. Raises `Unsupported`, with the words of `missing`, on a machine that
-        cannot, `ParseError` for a command or view that makes no sense, `IoError` where it failed.
+    async def start(self, command: Invocation, view: View | ViewMaking) -> Process:
+        """Run ``command``. Where the ``view`` is still to be made, what does not need it is done
+        meanwhile; what that raises is raised. Raises `Unsupported`, with the words of `missing`, on
+        a machine that cannot, `ParseError` for a command or view that makes no sense, `IoError`
+        where it failed.
 
         A cancelled start leaves nothing behind. An upper directory serves one command at a time:
         `Busy` while another one, or a room, has it.

@@ -16,6 +16,7 @@ from typing import Any
 
 import bailiwick
 from bailiwick.paths import ScopedPath
+from bailiwick.stores.disk.syscalls import flush_all
 from bailiwick.versions import Mark, Plan, Touch
 from bailiwick.working_copies.folder import Folders
 from bailiwick.working_copy import Publishing
@@ -50,7 +51,7 @@ async def _begin(state: pathlib.Path, volume: str) -> None:
     async with overlay as fs:
         await fs.write_bytes("planted", CONTENT)
     (key,) = os.listdir(state / "work")
-    folders = Folders(str(state), key)
+    folders = Folders(str(state), key, flush_all)
     (about,) = folders.all()
     sha256 = hashlib.sha256(CONTENT).hexdigest()
     touch = Touch(

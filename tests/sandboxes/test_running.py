@@ -1,5 +1,6 @@
 """A command runs as it was told to, sees what it was given, and nothing else."""
 
+import asyncio
 import hashlib
 import os
 import resource
@@ -13,7 +14,8 @@ import pytest
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.sandbox import CommandLimits, HostPath, Invocation, Tree, View
 from bailiwick.sandboxes import plans
-from tests.sandboxes.workshop import Workshop
+from tests.sandboxes.workshop import Workshop, launchers_at_work
+from tests.waiting import for_ever, until
 
 
 @pytest.mark.spec("EXEC-4")
@@ -448,3 +450,40 @@ async def test_a_command_without_a_tree_starts_at_home_and_finds_none(workshop):
     )
     said = await workshop.shell("pwd", view=View(trees=()), cwd=".")
     assert said.code == 0
+
+
+# --- a view that is still to be made ----------------------------------------------------------
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_its_interpreter_starts_while_the_view_is_made(workshop):
+    async def view():
+        await until(lambda: launchers_at_work() == 1)
+        return workshop.view()
+
+    process = await workshop.sandbox.start(Invocation(argv=("true",)), view)
+    assert (await process.wait()).exit_code == 0
+    await process.close()
+    assert launchers_at_work() == 0
+
+
+@pytest.mark.spec("EXEC-5")
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_nothing_is_left_where_the_view_cannot_be_made(workshop, cancelled):
+    starts = asyncio.Event()
+
+    async def view():
+        await until(lambda: launchers_at_work() == 1)
+        starts.set()
+        if cancelled:
+            await for_ever()
+        raise PathNotFound("there is nothing to be seen")
+
+    command = Invocation(argv=("true",))
+    starting = asyncio.ensure_future(workshop.sandbox.start(command, view))
+    await starts.wait()
+    if cancelled:
+        starting.cancel()
+    with pytest.raises(asyncio.CancelledError if cancelled else PathNotFound):
+        await starting
+    assert launchers_at_work() == 0

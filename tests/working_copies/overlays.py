@@ -2,6 +2,7 @@
 
 import time
 
+from bailiwick.stores.disk.syscalls import flush_all
 from bailiwick.working_copies.folder import About, Folders, new_id
 from bailiwick.working_copies.overlay_record import OverlayRecord
 from bailiwick.working_copies.overlay_store import OverlayStore
@@ -19,7 +20,7 @@ class ClosingOverlay(OverlayStore):
 def overlay(lower, state, *, symlinks="in-root"):
     """A new one."""
     about = About(id=new_id(), root="workspace:test", subject="user:local", began_ns=1)
-    folder = Folders(str(state), "key").make(about)
+    folder = Folders(str(state), "key", flush_all).make(about)
     record = OverlayRecord(folder)
     record.open()
     return ClosingOverlay(lower, folder, record, clock_ns=time.time_ns, symlinks=symlinks)

@@ -147,12 +147,13 @@ def workplace_of(
     """Where the working copies of a store are made and found again."""
     from bailiwick.sandboxes.private_copies import gather
     from bailiwick.sandboxes.uppers import let_through, open_left, touched
+    from bailiwick.stores.disk.syscalls import flush_all
     from bailiwick.working_copies.directory import Uppers
     from bailiwick.working_copies.folder import Folders
     from bailiwick.working_copies.removal import remove_tree
     from bailiwick.working_copies.workplace import DirectoryWorkplace
 
-    folders = Folders(place.folder, place.key)
+    folders = Folders(place.folder, place.key, flush_all)
     lower = _lower(store, place, folders, limits)
     uppers = Uppers(touched, open_left, let_through, partial(gather, remove=remove_tree))
     return DirectoryWorkplace(

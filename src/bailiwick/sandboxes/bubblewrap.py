@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
@@ -16,7 +17,8 @@ from functools import cached_property
 from pathlib import Path
 
 from bailiwick.errors import BailiwickError, Closed, IoError, Unsupported
-from bailiwick.sandbox import CommandLimits, Invocation, Network, Shortfall, Tree, View
+from bailiwick.finishing import to_the_end
+from bailiwick.sandbox import CommandLimits, Invocation, Network, Shortfall, Tree, View, ViewMaking
 from bailiwick.sandboxes import launch, plans, seccomp
 from bailiwick.sandboxes.processes import RunningProcess, StartedProcess
 from bailiwick.sandboxes.readiness import in_a_thread, running
@@ -78,7 +80,8 @@ class Bubblewrap:
         return Shortfall(what=failure.message, remedy=remedy, fatal=True)
 
     def _try(self, command: Invocation, view: View) -> BailiwickError | None:
-        launched = launch.launch(self._program or "", self._cgroup, command, view)
+        launcher = launch.Launcher(command)
+        launched = launcher.start(self._program or "", self._cgroup, view)
         try:
             said = launched.report_blocking()
             if said == launch.READY:
@@ -109,8 +112,8 @@ class Bubblewrap:
 
     # --- starting ----------------------------------------------------------------------------
 
-    async def start(self, command: Invocation, view: View) -> RunningProcess:
-        plans.check_view(view)
+    async def start(self, command: Invocation, view: View | ViewMaking) -> RunningProcess:
+        self._refuse_what_cannot_be()
         return await self._start(command, view, None)
 
     async def open(
@@ -118,7 +121,8 @@ class Bubblewrap:
     ) -> BubblewrapRoom:
         plans.check_view(view)
         self._refuse_what_cannot_be()
-        launched = await in_a_thread(launch.launch_room, view, limits or CommandLimits(), network)
+        launcher = await in_a_thread(launch.Launcher, None)
+        launched = await in_a_thread(launcher.make_room, view, limits or CommandLimits(), network)
         try:
             said = await launched.report()
             if said != launch.READY:
@@ -134,13 +138,27 @@ class Bubblewrap:
         if self._without_trying is not None:
             raise Unsupported(self._without_trying.what, hint=self._without_trying.remedy)
 
-    async def _start(self, command: Invocation, view: View, room: int | None) -> RunningProcess:
-        plans.check_command(command, view)
-        self._refuse_what_cannot_be()
-        launched = await in_a_thread(
-            launch.launch, self._program or "", self._cgroup, command, view, room
-        )
+    async def _start(
+        self, command: Invocation, view: View | ViewMaking, room: int | None
+    ) -> RunningProcess:
+        """The interpreter of the launcher starts while the view is made."""
+        launching = asyncio.ensure_future(in_a_thread(launch.Launcher, command, room=room))
+        try:
+            seen = view if isinstance(view, View) else await view()
+            plans.check_view(seen)
+            plans.check_command(command, seen)
+            launcher = await asyncio.shield(launching)
+        except BaseException:
+            await to_the_end(_given_up(launching))
+            raise
+        launched = await in_a_thread(launcher.start, self._program or "", self._cgroup, seen)
         return await running(launched, command, self.name)
+
+
+async def _given_up(launching: asyncio.Future[launch.Launcher]) -> None:
+    with contextlib.suppress(BailiwickError):
+        launcher = await launching
+        await asyncio.to_thread(launcher.abandon)
 
 
 class BubblewrapRoom:

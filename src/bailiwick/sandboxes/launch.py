@@ -27,13 +27,14 @@ _RUN = "import sys; sys.path.append(sys.argv[1]); import launcher; launcher.main
 
 READY = b"+"
 
-_lifelines: set[int] = set()
+_ours_alone: set[int] = set()
+"""By the end of these a launcher knows that we are gone."""
 
 
 def _let_go() -> None:
-    """A process that we forked would hold them when we are gone."""
-    while _lifelines:
-        os.close(_lifelines.pop())
+    """A process that we forked would hold them when we are."""
+    while _ours_alone:
+        os.close(_ours_alone.pop())
 
 
 os.register_at_fork(after_in_child=_let_go)
@@ -100,12 +101,14 @@ class Ends:
             os.close(self._theirs.pop())
 
     def close_all(self) -> None:
+        _ours_alone.difference_update(self._ours)
         self.close_theirs()
         while self._ours:
             os.close(self._ours.pop())
 
     def send_plan(self, plan: dict[str, Any]) -> None:
         self._ours.remove(self.plan_write)
+        _ours_alone.discard(self.plan_write)
         # One that has died already says so by what it reported.
         with contextlib.suppress(BrokenPipeError), open(self.plan_write, "wb") as pipe:
             pipe.write(marshal.dumps(plan))
@@ -121,13 +124,14 @@ class Group:
 
     def __init__(self, parent: Path, limits: CommandLimits) -> None:
         self._path = parent / f"command-{secrets.token_hex(8)}"
+        self.procs = str(self._path / "cgroup.procs")
+        """Where a process writes that goes into it."""
         make_cgroup(self._path)
         try:
             (self._path / "memory.max").write_text(str(limits.memory_bytes_max))
             (self._path / "pids.max").write_text(str(limits.processes_max + 3))
             with contextlib.suppress(FileNotFoundError):  # a machine that has no swap
                 (self._path / "memory.swap.max").write_text("0")
-            self.procs = os.open(self._path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
         except BaseException:
             self._path.rmdir()
             raise
@@ -141,9 +145,11 @@ class Group:
 class Launched:
     """A launcher at work, before it is known whether it will succeed."""
 
-    def __init__(self, started: StartedProcess, report: int) -> None:
+    def __init__(self, started: StartedProcess, report: int, held: contextlib.ExitStack) -> None:
+        """``held`` is needed until it is known."""
         self.started = started
         self._report = report
+        self._held = held
 
     def report_blocking(self) -> bytes:
         """What it says when it is ready, or what went wrong; nothing where bubblewrap failed."""
@@ -174,6 +180,7 @@ class Launched:
 
     def close(self) -> None:
         os.close(self._report)
+        self._held.close()
 
     def abandon(self) -> None:
         self.close()
@@ -183,7 +190,9 @@ class Launched:
 # --- a view ----------------------------------------------------------------------------------
 
 
-def _open_tree(tree: Tree, opened: contextlib.ExitStack) -> int:
+def _open_tree(tree: Tree, held: contextlib.ExitStack) -> plans.LowerTree:
+    """The directory by its name, and as what it is known there: held until it was looked up, so
+    that no other can have come to be known as that."""
     flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
     try:
         if isinstance(tree.lower, int):
@@ -193,21 +202,9 @@ def _open_tree(tree: Tree, opened: contextlib.ExitStack) -> int:
             fd = os.open(tree.lower, flags)
     except OSError as error:
         raise PathNotFound("a tree of the view cannot be opened") from error
-    opened.callback(os.close, fd)
-    return fd
-
-
-def _lock(tree: Tree, opened: contextlib.ExitStack) -> list[int]:
-    """Two overlays over one upper directory would each not know what the other does."""
-    if tree.upper is None:
-        return []
-    try:
-        fd = os.open(tree.upper, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise PathNotFound("an upper directory cannot be opened") from error
-    opened.callback(os.close, fd)
-    lock_upper(fd)
-    return [fd]
+    held.callback(os.close, fd)
+    status = os.fstat(fd)
+    return plans.LowerTree(fd, os.readlink(f"/proc/self/fd/{fd}"), (status.st_dev, status.st_ino))
 
 
 def lock_upper(upper: int) -> None:
@@ -215,7 +212,11 @@ def lock_upper(upper: int) -> None:
     try:
         fcntl.flock(upper, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise Busy("another command is at work on what was changed here") from None
+        raise _busy() from None
+
+
+def _busy() -> Busy:
+    return Busy("another command is at work on what was changed here")
 
 
 def _specials_of_home(view: View) -> list[bytes]:
@@ -231,114 +232,102 @@ def _specials_of_home(view: View) -> list[bytes]:
         os.close(fd)
 
 
-def _prepare(view: View, opened: contextlib.ExitStack) -> plans.PreparedView:
-    return plans.PreparedView(
-        lowers=[_open_tree(tree, opened) for tree in view.trees],
-        masked=[[plans.masked_name(path) for path in tree.masked] for tree in view.trees],
-        home_masked=[],
-        locks=[fd for tree in view.trees for fd in _lock(tree, opened)],
-    )
-
-
-def _look_through(view: View, prepared: plans.PreparedView) -> None:
-    for tree, paths, fd in zip(view.trees, prepared.masked, prepared.lowers, strict=True):
+def _prepare(view: View, held: contextlib.ExitStack) -> plans.PreparedView:
+    """What the launcher has to be told of a view. Blocking: trees are looked through."""
+    lowers = [_open_tree(tree, held) for tree in view.trees]
+    masked = [[plans.masked_name(path) for path in tree.masked] for tree in view.trees]
+    for tree, paths, lower in zip(view.trees, masked, lowers, strict=True):
         if not tree.searched:
-            paths += specials(fd)
-    prepared.home_masked.extend(_specials_of_home(view))
+            paths += specials(lower.fd)
+    return plans.PreparedView(lowers, masked, _specials_of_home(view))
 
 
 # --- starting ----------------------------------------------------------------------------------
 
 
-def launch_room(view: View, limits: CommandLimits, network: Network) -> Launched:
-    """Start a process that has everything of a view mounted. Blocking, as `launch`."""
-    with contextlib.ExitStack() as opened:
-        prepared = _prepare(view, opened)
+class Launcher:
+    """An interpreter that starts, and waits to be told what to do: that takes as long as finding
+    out what."""
 
-        def told() -> dict[str, Any]:
-            _look_through(view, prepared)
-            return {**plans.of_view(view, limits, network, prepared), "room": None, "cgroup": None}
-
-        return _run(None, None, [*prepared.lowers, *prepared.locks], told)
-
-
-def launch(
-    program: str, cgroup: Path | None, command: Invocation, view: View, room: int | None = None
-) -> Launched:
-    """Start a command, in a room where one is given by the handle of its process, else in a view of
-    its own. Blocking. Raises OSError and `BailiwickError`."""
-    with contextlib.ExitStack() as opened:
-        group = Group(cgroup, command.limits) if cgroup is not None else None
-        passed = []
-        if group is not None:
-            opened.callback(os.close, group.procs)
-            passed.append(group.procs)
-        prepared = _prepare(view, opened) if room is None else None
-        passed += [room] if room is not None else []
-        passed += [*prepared.lowers, *prepared.locks] if prepared is not None else []
-
-        def told() -> dict[str, Any]:
-            plan: dict[str, Any] = plans.of_command(command, view, program)
-            if prepared is not None:
-                _look_through(view, prepared)
-                seen = plans.of_view(view, command.limits, command.network, prepared)
-                plan = {**plan, **seen, "command": plan["command"]}
-            procs = group.procs if group is not None else None
-            return {**plan, "room": room, "cgroup": procs}
-
+    def __init__(
+        self, command: Invocation | None, *, room: int | None = None, depth: int = 3
+    ) -> None:
+        """Blocking. ``command`` is None for a room; one that is started in a room is given the
+        handle of its process. ``depth``: how far below the monitor the command is, each time the
+        first child. Raises OSError."""
+        self._command = command
+        self._room = room
+        self._depth = depth
+        self._ends = ends = Ends(command)
+        self._theirs = {"lifeline": ends.lifeline_read, "report": ends.report_write}
+        passed = [ends.plan_read, *self._theirs.values(), *([] if room is None else [room])]
         try:
-            return _run(command, group, passed, told)
+            self._popen = subprocess.Popen(
+                # Neither an environment nor a directory of ours, and no package but its own.
+                [sys.executable, "-I", "-S", "-c", _RUN, os.path.dirname(__file__),
+                 str(ends.plan_read)],
+                stdin=ends.stdin, stdout=ends.stdout, stderr=ends.stderr, pass_fds=passed,
+                env={}, cwd="/", start_new_session=True,
+            )  # fmt: skip
         except BaseException:
-            if group is not None:
-                group.remove()
+            ends.close_all()
             raise
+        _ours_alone.update((ends.plan_write, ends.lifeline))
+        ends.close_theirs()
 
+    def make_room(self, view: View, limits: CommandLimits, network: Network) -> Launched:
+        """Have everything of a view mounted. Blocking, as `start`."""
+        return self._told(lambda held: plans.of_view(view, limits, network, _prepare(view, held)))
 
-def launch_on_copy(command: Invocation, plan: dict[str, Any]) -> Launched:
-    """Start a command without anything mounted. Blocking, as `launch`."""
-    return _run(command, None, [], lambda: plan, depth=1)
+    def start(self, program: str, cgroup: Path | None, view: View) -> Launched:
+        """Start the command, in its room where it has one, else in a view of its own. Blocking.
+        Raises OSError and `BailiwickError`; then it is gone."""
+        assert self._command is not None
+        command = self._command
 
+        def plan(held: contextlib.ExitStack) -> dict[str, Any]:
+            started = plans.of_command(command, view, program)
+            if self._room is not None:
+                return started
+            seen = plans.of_view(view, command.limits, command.network, _prepare(view, held))
+            return {**seen, **started}
 
-def _run(
-    command: Invocation | None,
-    group: Group | None,
-    passed: list[int],
-    told: Callable[[], dict[str, Any]],
-    depth: int = 3,
-) -> Launched:
-    """``depth``: how far below the monitor the command is, each time the first child."""
-    ends = Ends(command)
-    theirs = {"lifeline": ends.lifeline_read, "report": ends.report_write}
-    try:
-        popen = subprocess.Popen(
-            # Neither an environment nor a directory of ours, and no package but its own.
-            [sys.executable, "-I", "-S", "-c", _RUN, os.path.dirname(__file__),
-             str(ends.plan_read)],
-            stdin=ends.stdin, stdout=ends.stdout, stderr=ends.stderr,
-            pass_fds=[ends.plan_read, *theirs.values(), *passed],
-            env={}, cwd="/", start_new_session=True,
-        )  # fmt: skip
-    except BaseException:
-        ends.close_all()
-        raise
-    ends.close_theirs()
-    try:
-        # The interpreter starts while the trees are looked through.
-        ends.send_plan({**told(), **theirs})
-    except BaseException:
-        popen.kill()
-        popen.wait()
-        ends.close_all()
-        raise
-    terminal = command is not None and command.terminal is not None
-    return Launched(_started(popen, ends, group, depth, terminal=terminal), ends.report)
+        return self._told(plan, cgroup)
+
+    def start_on_copy(self, plan: dict[str, Any]) -> Launched:
+        """Start the command without anything mounted. Blocking, as `start`."""
+        return self._told(lambda _: plan)
+
+    def _told(
+        self, make: Callable[[contextlib.ExitStack], dict[str, Any]], cgroup: Path | None = None
+    ) -> Launched:
+        group = None
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.abandon)
+            if cgroup is not None and self._command is not None:
+                group = Group(cgroup, self._command.limits)
+                undo.callback(group.remove)
+            held = undo.enter_context(contextlib.ExitStack())
+            procs = None if group is None else group.procs
+            plan = {**make(held), **self._theirs, "room": self._room, "cgroup": procs}
+            self._ends.send_plan(plan)
+            kept = held.pop_all()
+            undo.pop_all()
+        terminal = self._command is not None and self._command.terminal is not None
+        started = _started(self._popen, self._ends, group, self._depth, terminal=terminal)
+        return Launched(started, self._ends.report, kept)
+
+    def abandon(self) -> None:
+        """It was told nothing, and is not needed."""
+        self._popen.kill()
+        self._popen.wait()
+        self._ends.close_all()
 
 
 def _started(
     popen: subprocess.Popen[bytes], ends: Ends, group: Group | None, depth: int, *, terminal: bool
 ) -> StartedProcess:
     lifeline = ends.lifeline
-    _lifelines.add(lifeline)
     ended = False
 
     def end() -> None:
@@ -346,8 +335,8 @@ def _started(
         if not ended:
             ended = True
             # A child of ours has none of them any more.
-            if lifeline in _lifelines:
-                _lifelines.remove(lifeline)
+            if lifeline in _ours_alone:
+                _ours_alone.remove(lifeline)
                 os.close(lifeline)
 
     def gone() -> None:
@@ -410,6 +399,10 @@ def _failed_step(step: str, code: int) -> BailiwickError:
     reason = os.strerror(code)
     if step == "namespaces":
         return Unsupported(f"no namespaces for a sandbox: {reason}", hint=ALLOW_NAMESPACES)
+    if step == "lock":
+        if code == errno.EAGAIN:
+            return _busy()
+        return PathNotFound("an upper directory cannot be opened")
     if step == "cwd":
         return PathNotFound("the directory to start in is not there")
     if step == "confine":

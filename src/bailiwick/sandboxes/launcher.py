@@ -41,6 +41,7 @@ CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 TIOCSCTTY = 0x540E
+LOCK_EX, LOCK_NB = 2, 4
 # The same on every architecture, as all that came after 423.
 SYS_CLOSE_RANGE, SYS_MOUNT_SETATTR = 436, 442
 SYS_LANDLOCK_CREATE, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT = 444, 445, 446
@@ -95,15 +96,8 @@ def _checked(result: int) -> int:
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
-    _checked(
-        _libc.mount(
-            os.fsencode(source),
-            os.fsencode(target),
-            kind.encode() if kind else None,
-            ctypes.c_ulong(flags),
-            os.fsencode(data) if data else None,
-        )
-    )
+    what = os.fsencode(source), os.fsencode(target), kind.encode() if kind else None
+    _checked(_libc.mount(*what, ctypes.c_ulong(flags), os.fsencode(data) if data else None))
 
 
 def _bind_read_only(fd: int, target: str) -> None:
@@ -111,16 +105,8 @@ def _bind_read_only(fd: int, target: str) -> None:
     _mount(f"/proc/self/fd/{fd}", target, None, MS_BIND | MS_REC)
     flags = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV
     attributes = struct.pack("=QQQQ", flags, 0, 0, 0)
-    _checked(
-        _libc.syscall(
-            ctypes.c_long(SYS_MOUNT_SETATTR),
-            ctypes.c_int(AT_FDCWD),
-            os.fsencode(target),
-            ctypes.c_uint(AT_RECURSIVE),
-            attributes,
-            ctypes.c_size_t(len(attributes)),
-        )
-    )
+    where = ctypes.c_int(AT_FDCWD), os.fsencode(target), ctypes.c_uint(AT_RECURSIVE)
+    _called(SYS_MOUNT_SETATTR, *where, attributes, ctypes.c_size_t(len(attributes)))
 
 
 # --- namespaces ------------------------------------------------------------------------------
@@ -137,11 +123,8 @@ def enter_namespaces(kinds: int) -> bool:
         return False
     uid, gid = os.getuid(), os.getgid()
     _checked(_libc.unshare(CLONE_NEWUSER | kinds))
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{uid} {uid} 1"),
-        ("gid_map", f"{gid} {gid} 1"),
-    ):
+    maps = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
+    for name, text in maps.items():
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)
     return True
@@ -314,6 +297,11 @@ def _mount_tree(name: str, tree: Plan, apart: bool) -> None:
     if tree["upper"] is not None:
         options.append(f"upperdir=/proc/self/fd/{tree['upper']}")
         options.append(f"workdir=/proc/self/fd/{tree['work']}")
+        _drop_mark(tree["work"])
+        if not tree["lasting"]:
+            # Else each file that is touched first is flushed, and at the end all that anybody has
+            # written to the filesystem.
+            options.append("volatile")
     # Without the power of root the layers are marked by attributes of files, where the kernel
     # allows no directory to be moved by reference; `mv` then copies.
     options.append("userxattr" if apart else "redirect_dir=on,metacopy=off,index=off")
@@ -323,11 +311,20 @@ def _mount_tree(name: str, tree: Plan, apart: bool) -> None:
         raise Failure("overlay", error) from None
 
 
+def _drop_mark(work: int) -> None:
+    """Overlayfs mounts nothing over what was changed without being flushed, unless it is told that
+    somebody has seen to that: whoever keeps it has."""
+    mark = f"/proc/self/fd/{work}/work/incompat/volatile"
+    if os.path.exists(mark):
+        os.unlink(f"{mark}/dirty")
+        os.rmdir(mark)
+
+
 def _mount_readable(name: str, fd: int, apart: bool) -> None:
     """A directory as a tree without changes: a socket that is seen through overlayfs leads nowhere,
     as one that is bound would not."""
     if _is_directory(fd):
-        tree = {"lower": fd, "upper": None, "work": None, "masked": ()}
+        tree = {"lower": fd, "upper": None, "work": None, "masked": (), "lasting": True}
         _mount_tree(name, tree, apart)
     elif stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(os.open(f"{STAGE}/{name}", os.O_CREAT | os.O_WRONLY, 0o644))
@@ -366,10 +363,11 @@ def _opened(path: str) -> int:
     return os.open(path, os.O_PATH | os.O_CLOEXEC)
 
 
-def _opened_again(fd: int) -> int:
+def _opened_lower(path: str, identity: tuple[int, int]) -> int:
     """The directory itself, in this namespace: what was opened outside cannot be mounted here."""
-    found = _opened(os.readlink(f"/proc/self/fd/{fd}"))
-    if not os.path.samestat(os.fstat(found), os.fstat(fd)):
+    found = _opened(path)
+    status = os.fstat(found)
+    if (status.st_dev, status.st_ino) != identity:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
     return found
 
@@ -378,12 +376,26 @@ def _is_directory(fd: int) -> bool:
     return stat.S_ISDIR(os.fstat(fd).st_mode)
 
 
+def lock_uppers(plan: Plan) -> None:
+    """Two overlays over one upper directory would each not know what the other does: it is locked
+    as long as something is mounted."""
+    uppers = [tree["upper"] for tree in plan.get("trees", ()) if tree["upper"] is not None]
+    plan["locks"] = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in uppers]
+    for fd in plan["locks"]:
+        _checked(_libc.flock(fd, LOCK_EX | LOCK_NB))
+
+
+def open_cgroup(plan: Plan) -> None:
+    if plan["cgroup"] is not None:
+        plan["cgroup"] = os.open(plan["cgroup"], os.O_WRONLY)
+
+
 def open_all(plan: Plan) -> None:
     """Put descriptors in the place of paths, before anything is mounted over them."""
     plan["system"] = [(_opened(path), path) for path in plan["system"]]
     plan["readable"] = [(_opened(path), path) for path in plan["readable"]]
     for tree in plan["trees"]:
-        tree["lower"] = _opened_again(tree["lower"])
+        tree["lower"] = _opened_lower(tree["lower"], tree["identity"])
         for part in ("upper", "work"):
             if tree[part] is not None:
                 tree[part] = _opened(tree[part])
@@ -424,14 +436,7 @@ def _close_all_but(kept: list[int]) -> None:
     edges = [-1, *sorted(kept), DESCRIPTOR_LAST + 1]
     for low, high in itertools.pairwise(edges):
         if low + 1 < high:
-            _checked(
-                _libc.syscall(
-                    ctypes.c_long(SYS_CLOSE_RANGE),
-                    ctypes.c_uint(low + 1),
-                    ctypes.c_uint(high - 1),
-                    ctypes.c_uint(0),
-                )
-            )
+            _called(SYS_CLOSE_RANGE, *map(ctypes.c_uint, (low + 1, high - 1, 0)))
 
 
 def _limit(limits: list[tuple[int, int]]) -> None:
@@ -560,6 +565,7 @@ def _get_ready(plan: Plan) -> None:
 def _be_a_room(plan: Plan) -> None:
     apart = []
     steps: dict[str, Callable[[], object]] = {
+        "lock": lambda: lock_uppers(plan),
         "namespaces": lambda: apart.append(enter_namespaces(CLONE_NEWNS)),
         "open": lambda: open_all(plan),
         "mount": lambda: build(plan, apart[0]),
@@ -573,11 +579,12 @@ def _be_a_room(plan: Plan) -> None:
 
 def main(plan_fd: int) -> None:
     with open(plan_fd, "rb") as file:
-        plan = marshal.loads(file.read())
+        plan = marshal.load(file)
     if plan["command"] is None:
         _be_a_room(plan)
     if plan["bwrap"] is None:
         _be_without_namespaces(plan)
+    _in_steps(plan, {"lock": lambda: lock_uppers(plan), "cgroup": lambda: open_cgroup(plan)})
     try:
         if plan["room"] is None:
             apart = enter_namespaces(CLONE_NEWNS | CLONE_NEWPID)

@@ -22,7 +22,16 @@ from typing import Final
 
 from bailiwick.errors import PathNotFound, Unsupported
 from bailiwick.model import GiB
-from bailiwick.sandbox import CommandLimits, Invocation, Network, Room, Shortfall, Tree, View
+from bailiwick.sandbox import (
+    CommandLimits,
+    Invocation,
+    Network,
+    Room,
+    Shortfall,
+    Tree,
+    View,
+    ViewMaking,
+)
 from bailiwick.sandboxes import launch, plans, seccomp
 from bailiwick.sandboxes.private_copies import TREE, fill, gather
 from bailiwick.sandboxes.processes import RunningProcess
@@ -68,7 +77,9 @@ class Unconfined:
         what = "commands are not confined: they can do what the user can who runs this"
         return (Shortfall(what=what, remedy="use the sandbox bubblewrap", fatal=False),)
 
-    async def start(self, command: Invocation, view: View) -> RunningProcess:
+    async def start(self, command: Invocation, view: View | ViewMaking) -> RunningProcess:
+        if not isinstance(view, View):
+            view = await view()
         self._check(view)
         plans.check_command(command, view)
         if command.network == "loopback":
@@ -84,7 +95,8 @@ class Unconfined:
     def _launched(self, command: Invocation, view: View, copy: _CopyOfTree) -> launch.Launched:
         copy.make()
         rules = self._rules(command, view, copy)
-        return launch.launch_on_copy(command, plans.on_copy(command, view, copy.path, rules))
+        launcher = launch.Launcher(command, depth=1)
+        return launcher.start_on_copy(plans.on_copy(command, view, copy.path, rules))
 
     def _rules(
         self, command: Invocation, view: View, copy: _CopyOfTree

@@ -218,15 +218,21 @@ def _in_a_shell(*words: str) -> list[bytes]:
     return [os.fsencode(word) for word in command]
 
 
-class PreparedView(NamedTuple):
-    """What was opened for a view, to be handed to the launcher."""
+class LowerTree(NamedTuple):
+    """The directory beneath a tree, which is held here, and found by the launcher."""
 
-    lowers: list[int]
+    fd: int
+    path: str
+    identity: tuple[int, int]
+
+
+class PreparedView(NamedTuple):
+    """What was opened for a view, and found there."""
+
+    lowers: list[LowerTree]
     masked: list[list[bytes]]
     """Of each tree, what was told and what was found."""
     home_masked: list[bytes]
-    locks: list[int]
-    """Held as long as something is mounted."""
 
 
 def of_view(
@@ -245,12 +251,14 @@ def of_view(
         "system": list(bound),
         "readable": [each.path for each in view.readable],
         "trees": [
-            {"lower": fd, "upper": tree.upper, "work": tree.work, "masked": hidden}
-            for tree, fd, hidden in zip(view.trees, prepared.lowers, prepared.masked, strict=True)
+            {"lower": lower.path, "identity": lower.identity, "upper": tree.upper,
+             "work": tree.work, "masked": hidden, "lasting": tree.lasting}
+            for tree, lower, hidden in zip(
+                view.trees, prepared.lowers, prepared.masked, strict=True
+            )
         ],
         "home": view.home,
         "home_masked": prepared.home_masked,
-        "locks": prepared.locks,
         "command": None,
     }  # fmt: skip
 
@@ -277,7 +285,6 @@ def of_command(command: Invocation, view: View, bwrap: str) -> dict[str, Any]:
         # Bubblewrap's own two are counted with them.
         "limits": [*_limits(command), (resource.RLIMIT_NPROC, command.limits.processes_max + 2)],
         "processes_max": command.limits.processes_max,
-        "locks": [],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 from bailiwick.errors import BailiwickError, IoError
 from bailiwick.sandbox import Invocation
@@ -13,11 +13,10 @@ from bailiwick.sandboxes import launch as launch_module
 from bailiwick.sandboxes.processes import RunningProcess
 
 P = ParamSpec("P")
+Begun = TypeVar("Begun", launch_module.Launcher, launch_module.Launched)
 
 
-async def in_a_thread(
-    launch: Callable[P, launch_module.Launched], *arguments: P.args, **named: P.kwargs
-) -> launch_module.Launched:
+async def in_a_thread(launch: Callable[P, Begun], *arguments: P.args, **named: P.kwargs) -> Begun:
     """Whoever is cancelled meanwhile leaves nothing behind."""
     thread = asyncio.ensure_future(asyncio.to_thread(launch, *arguments, **named))
     try:

@@ -131,7 +131,9 @@ class SessionRoom:
             self._beside = await beside.shown()
             others = [each.tree for each in self._beside]
             self._room = await commands.sandbox.open(
-                view_of(commands, copy, sight, others), limits=how.limits, network=network
+                view_of(commands, copy, sight, others, lasting=True),
+                limits=how.limits,
+                network=network,
             )
         except BaseException:
             give_back()

@@ -164,18 +164,15 @@ class OwnRoom:
         others: Sequence[Tree],
         give_back: GiveBack,
     ) -> Started:
-        copy = await make_copy(call, commands, command, None)
+        own = _OwnCopy(call, commands, command, others)
         try:
-            await copy.survey()
-            sight = await sight_of(call, copy)
-            await copy.show(sight.masked)
-            process = await commands.sandbox.start(
-                for_sandbox(command, how), view_of(commands, copy, sight, others)
-            )
+            process = await commands.sandbox.start(for_sandbox(command, how), own.view)
         except BaseException:
-            await to_the_end(give_up(copy))
+            if own.copy is not None:
+                await to_the_end(give_up(own.copy))
             raise
-        return Started(command, process, copy, sight.writable, give_back)
+        assert own.copy is not None
+        return Started(command, process, own.copy, own.writable, give_back)
 
     async def give_up(self, started: Started) -> None:
         try:
@@ -185,6 +182,28 @@ class OwnRoom:
             for each in started.beside:
                 await each.aclose()
         await give_up(started.copy)
+
+
+class _OwnCopy:
+    """The working copy of one command, made while its sandbox gets ready."""
+
+    def __init__(
+        self, call: Call, commands: Commands, command: Command, others: Sequence[Tree]
+    ) -> None:
+        self._call = call
+        self._commands = commands
+        self._command = command
+        self._others = others
+        self.copy: PlacedCopy | None = None
+        self.writable = False
+
+    async def view(self) -> View:
+        self.copy = copy = await make_copy(self._call, self._commands, self._command, None)
+        await copy.survey()
+        sight = await sight_of(self._call, copy)
+        self.writable = sight.writable
+        await copy.show(sight.masked)
+        return view_of(self._commands, copy, sight, self._others, lasting=False)
 
 
 async def make_copy(call: Call, commands: Commands, command: Command, id: str | None) -> PlacedCopy:
@@ -207,10 +226,12 @@ async def sight_of(call: Call, copy: Visible) -> Sight:
 
 
 def view_of(
-    commands: Commands, copy: PlacedCopy, sight: Sight, others: Sequence[Tree] = ()
-) -> View:
+    commands: Commands, copy: PlacedCopy, sight: Sight, others: Sequence[Tree] = (), *,
+    lasting: bool,
+) -> View:  # fmt: skip
+    """``lasting``: see `bailiwick.sandbox.Tree`."""
     share = commands.share
-    own = copy.tree(sight.place, sight.masked, writable=sight.writable)
+    own = copy.tree(sight.place, sight.masked, writable=sight.writable, lasting=lasting)
     return View(
         trees=(own, *others), home=share.home,
         readable=tuple(map(HostPath, share.readable)),

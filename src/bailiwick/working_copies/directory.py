@@ -100,7 +100,8 @@ class DirectoryCopy:
         return self._folder
 
     def load(self) -> None:
-        """Take up what was found when it began."""
+        """Take up what was found when it began. A process that was killed has flushed nothing."""
+        self._folder.note_unflushed_upper()
         self._folder.gather(self._uppers.gather)
         self._base, self._has_base = self._folder.load_survey(self._lower.recall), True
 
@@ -146,14 +147,16 @@ class DirectoryCopy:
         """Directories come before what lies in them."""
         return self._base.seen()
 
-    def tree(self, place: str, masked: tuple[str, ...], *, writable: bool) -> Tree:
+    def tree(self, place: str, masked: tuple[str, ...], *, writable: bool, lasting: bool) -> Tree:
         folder = self._folder
+        if writable and not lasting:
+            folder.note_unflushed_upper()
         return Tree(
             place=place, lower=self._shown.directory,
             masked=hidden(self._lower, self._base, masked),
             searched=self._base.doors is not None,
             upper=folder.upper_path if writable else None,
-            work=folder.overlay_path if writable else None,
+            work=folder.overlay_path if writable else None, lasting=lasting,
         )  # fmt: skip
 
     async def note_session(self, note: SessionNote) -> None:

@@ -58,6 +58,11 @@ _LOCK_PAUSE_S: Final = 0.05
 
 Recall = Callable[[bytes, Mapping[str, Base | None]], Survey]
 
+FlushAll = Callable[[int], None]
+"""Has all that was written to the filesystem of a descriptor outlive the machine."""
+
+_UPPER: Final = "upper"
+
 
 class About(Value, frozen=True, kw_only=True):
     """Whose a working copy is, and what it is for."""
@@ -74,14 +79,17 @@ class About(Value, frozen=True, kw_only=True):
 class Folder:
     """One open folder, locked. Its methods block."""
 
-    def __init__(self, parent: str, about: About, directory: int, lock: int) -> None:
+    def __init__(
+        self, parent: str, about: About, directory: int, lock: int, flush_all: FlushAll
+    ) -> None:
         self.path: Final = os.path.join(parent, about.id)
         self.about: Final = about
         self.id: Final = about.id
         self._directory = directory
         self._lock = lock
+        self._flush_all = flush_all
         # The mount is given the path of the third: it has to be what it is called, like the others.
-        self.upper, self._replaced, overlay = _opened_all(directory, "upper", "kept", "overlay")
+        self.upper, self._replaced, overlay = _opened_all(directory, _UPPER, "kept", "overlay")
         os.close(overlay)
         self._parts: dict[str, int] = {}
         self._unflushed: set[str] = set()
@@ -109,7 +117,11 @@ class Folder:
 
     @property
     def upper_path(self) -> str:
-        return os.path.join(self.path, "upper")
+        return os.path.join(self.path, _UPPER)
+
+    def note_unflushed_upper(self) -> None:
+        """What is changed there is not durable before something is saved that is."""
+        self._unflushed.add(_UPPER)
 
     @property
     def overlay_path(self) -> str:
@@ -152,7 +164,7 @@ class Folder:
             return recall(found, by_path(known))
 
     def save_lower(self, name: str) -> None:
-        self._save("lower", name.encode())
+        self._save("lower", name.encode(), durable=False)
 
     def load_lower(self) -> str:
         return (self._load("lower") or b"").decode("ascii", "replace")
@@ -191,7 +203,7 @@ class Folder:
         file = os.open(staged, _NEW_FLAGS, 0o600, dir_fd=self._directory)
         try:
             _write_all(file, data)
-            if durable:
+            if durable and not self._flushed_all():
                 os.fsync(file)
         finally:
             os.close(file)
@@ -203,7 +215,8 @@ class Folder:
             self._unflushed.add(name)
 
     def flush(self) -> None:
-        """Have what was written down about it outlive the machine."""
+        """Have what was changed, and what was written down about it, outlive the machine."""
+        self._flushed_all()
         while self._unflushed:
             with suppress(FileNotFoundError):
                 file = os.open(self._unflushed.pop(), _READ_FLAGS, dir_fd=self._directory)
@@ -212,6 +225,14 @@ class Folder:
                 finally:
                     os.close(file)
         os.fsync(self._directory)
+
+    def _flushed_all(self) -> bool:
+        """Flush everything at once, where more was changed than a few records."""
+        if _UPPER not in self._unflushed:
+            return False
+        self._flush_all(self._directory)
+        self._unflushed.clear()
+        return True
 
     def _load(self, name: str) -> bytes | None:
         try:
@@ -331,8 +352,9 @@ class Folder:
 class Folders:
     """The working copies of one root, each in a folder of its own."""
 
-    def __init__(self, state_dir: str, key: str) -> None:
+    def __init__(self, state_dir: str, key: str, flush_all: FlushAll) -> None:
         """``key`` names the root among all that have working copies there."""
+        self._flush_all: Final = flush_all
         self._path: Final = os.path.join(state_dir, "work", key)
 
     def make(self, about: About) -> Folder:
@@ -341,7 +363,7 @@ class Folders:
             os.makedirs(self._path, mode=0o700, exist_ok=True)
             place = os.path.join(self._path, about.id)
             os.mkdir(place, 0o700)
-            for name in ("upper", "overlay", "kept"):
+            for name in (_UPPER, "overlay", "kept"):
                 os.mkdir(os.path.join(place, name), 0o700)
             return self._opened(about)
         except OSError as error:
@@ -409,7 +431,7 @@ class Folders:
             lock = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
             try:
                 _lock(lock)
-                folder = Folder(self._path, about, directory, lock)
+                folder = Folder(self._path, about, directory, lock, self._flush_all)
                 folder.save_about()
             except BaseException:
                 os.close(lock)

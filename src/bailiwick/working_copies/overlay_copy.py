@@ -200,7 +200,7 @@ class OverlayCopy:
     async def show(self, masked: tuple[str, ...]) -> None:
         raise _no_programs()
 
-    def tree(self, place: str, masked: tuple[str, ...], *, writable: bool) -> Tree:
+    def tree(self, place: str, masked: tuple[str, ...], *, writable: bool, lasting: bool) -> Tree:
         raise _no_programs()
 
     async def keep_bases(self) -> None:
