@@ -8,7 +8,7 @@ other: `bailiwick.verbs.working_copies` works out a plan, and the pipeline carri
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from typing import Literal, NamedTuple, Protocol
 
 from bailiwick.model import EntryType, Value
@@ -64,23 +64,43 @@ class Alterations(NamedTuple):
     def moves(self) -> list[set[ScopedPath]]:
         """What comes with a directory that was moved, and goes from where it lay, each time all of
         it: together with what went the other way."""
-        groups: list[set[ScopedPath]] = []
-        for ends in self.moved.items():
-            group = {
-                each.path for each in self.altered if any(each.path.lies_in(end) for end in ends)
-            }
-            apart = [each for each in groups if each.isdisjoint(group)]
-            groups = [*apart, group.union(*(each for each in groups if each not in apart))]
-        return groups
+        # Each move, by where it went, leads to another one that it belongs together with.
+        joined = {path: path for path in self.moved}
+
+        def first(move: ScopedPath) -> ScopedPath:
+            while joined[move] != move:
+                joined[move] = move = joined[joined[move]]
+            return move
+
+        ends = {was: path for path, was in self.moved.items()} | {path: path for path in self.moved}
+        for path, was in self.moved.items():
+            joined[first(ends[was])] = first(path)
+        groups: dict[ScopedPath, set[ScopedPath]] = {}
+        for each in self.altered:
+            moves = [ends[end] for end in around(each.path) if end in ends]
+            for move in moves[1:]:
+                joined[first(move)] = first(moves[0])
+            if moves:
+                groups.setdefault(moves[0], set()).add(each.path)
+        found: dict[ScopedPath, set[ScopedPath]] = {}
+        for move, group in groups.items():
+            found.setdefault(first(move), set()).update(group)
+        return list(found.values())
 
     def with_moves(self, wanted: Wanted) -> Wanted:
         """Whoever wants a directory that was moved wants it gone from where it lay."""
         if wanted.only is None:
             return wanted
-        only, before = set(wanted.only), -1
-        while len(only) != before:
-            before = len(only)
-            only |= {was for path, was in self.moved.items() if any(map(path.lies_in, only))}
+        # Where those lay that are in a directory by now, whatever their depth.
+        lay: dict[ScopedPath, list[ScopedPath]] = {}
+        for path, was in self.moved.items():
+            for each in around(path):
+                lay.setdefault(each, []).append(was)
+        only, new = set(wanted.only), list(wanted.only)
+        while new:
+            more = set(lay.pop(new.pop(), ())) - only
+            only |= more
+            new += more
         return wanted._replace(only=frozenset(only))
 
     def with_directories(self, wanted: Wanted) -> Wanted:
@@ -104,6 +124,14 @@ class Alterations(NamedTuple):
     def any_left(self) -> bool:
         """Whether the working copy holds anything that is kept: what is dropped is not."""
         return bool(self.altered or self.unfit)
+
+
+def around(path: ScopedPath) -> Iterator[ScopedPath]:
+    """A path, and every directory that it lies in."""
+    while not path.is_root:
+        yield path
+        path = path.parent
+    yield path
 
 
 class Publishing(NamedTuple):

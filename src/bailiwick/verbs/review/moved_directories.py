@@ -10,7 +10,7 @@ from bailiwick.errors import escape_for_display
 from bailiwick.paths import ScopedPath
 from bailiwick.verbs.review.apart import ApartPath, looks_of
 from bailiwick.versions import Conflict
-from bailiwick.working_copy import Alterations
+from bailiwick.working_copy import Alterations, around
 
 
 def folded(found: Sequence[ApartPath], seen: Alterations) -> list[ApartPath]:
@@ -21,7 +21,8 @@ def folded(found: Sequence[ApartPath], seen: Alterations) -> list[ApartPath]:
         to = _moved_in(group, seen)
         moved = _as_it_was(to, seen.moved[to], group, by_path)
         if moved is not None:
-            by_path = {path: each for path, each in by_path.items() if path not in group}
+            for path in group:
+                by_path.pop(path, None)
             by_path[to] = moved
         else:
             carried = group & by_path.keys()
@@ -31,7 +32,7 @@ def folded(found: Sequence[ApartPath], seen: Alterations) -> list[ApartPath]:
 
 def _moved_in(group: Collection[ScopedPath], seen: Alterations) -> ScopedPath:
     """The directory whose move a group of paths is about, or one of those."""
-    return min(to for to in seen.moved if any(path.lies_in(to) for path in group))
+    return min(to for path in group for to in around(path) if to in seen.moved)
 
 
 def _as_it_was(

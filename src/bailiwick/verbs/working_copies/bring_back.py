@@ -214,8 +214,9 @@ async def discard(call: Call, copy: WorkingCopy, wanted: Wanted) -> Proposal[lis
         if (chosen := wanted.hunks.get(each.path)) is not None
     }
     whole = [path for path in given_up if path not in rewritten]
+    all_given_up, all_whole = set(given_up), set(whole)
     for each in found.moves():
-        if not each.isdisjoint(given_up) and not each.issubset(whole):
+        if not each.isdisjoint(all_given_up) and not each.issubset(all_whole):
             raise Unsupported(
                 "it came with a directory that was moved, which is given up as a whole",
                 path=min(each.intersection(given_up)),
@@ -262,7 +263,8 @@ def _sift(call: Call, drawn: Drawn, found: Alterations, wanted: Wanted) -> _Sift
     unwanted |= drawn.partly | drawn.kept
     moves, unmoved = found.moves(), list[set[ScopedPath]]()
     while True:
-        unmoved = [each for each in moves if not each.isdisjoint(stays | unwanted)]
+        out = stays | unwanted
+        unmoved = [each for each in moves if not each.isdisjoint(out)]
         stays = stays.union(*unmoved)
         around = _directories_around(stays)
         dependent = [each for each in left if _depends(each, stays, around)]
