@@ -54,8 +54,8 @@ class StagedTree:
         self._trail: Trail | None = None
         self._file: _OpenStagedFile | None = None
         self._size = 0
-        self._flushed = 0
-        self._unflushed = False
+        self._unflushed: list[int] = []
+        self._too_many_to_flush = False
         self._directories: dict[ScopedPath, Staged] = {}
         self._implied: set[ScopedPath] = set()
         self._leaves: list[Staged] = []
@@ -181,24 +181,30 @@ class StagedTree:
             os.fchmod(opened.fd, self._publisher.modes.file if mode is None else mode & 0o777)
             if opened.step.mtime_ns is not None:
                 os.utime(opened.fd, ns=(opened.step.mtime_ns, opened.step.mtime_ns))
-            if self._publisher.settings.durable:
-                self._flush(opened.fd)
-        finally:
+        except BaseException:
             os.close(opened.fd)
+            raise
+        self._unflushed.append(opened.fd)
+        if len(self._unflushed) > FLUSHED_SINGLY_MAX:
+            self._too_many_to_flush = syscalls.CAN_FLUSH_ALL
+            self._close_files(flushing=not syscalls.CAN_FLUSH_ALL)
 
-    def _flush(self, file: int) -> None:
-        """Make a file durable; where there are many, later and all at once."""
-        self._flushed += 1
-        if self._flushed <= FLUSHED_SINGLY_MAX or not syscalls.CAN_FLUSH_ALL:
-            syscalls.flush(file)
-        else:
-            self._unflushed = True
-
-    def _flush_rest(self, trail: Trail) -> None:
+    def _flush_files(self, trail: Trail) -> None:
         """Before anything appears: what appears is durable."""
-        if self._unflushed:
+        self._close_files(flushing=not self._too_many_to_flush)
+        if self._too_many_to_flush and self._publisher.settings.durable:
             syscalls.flush_all(trail.top)
-            self._unflushed = False
+        self._too_many_to_flush = False
+
+    def _close_files(self, *, flushing: bool) -> None:
+        """Those that were written, and are held until it is known how many there are."""
+        while self._unflushed:
+            fd = self._unflushed.pop()
+            try:
+                if flushing and self._publisher.settings.durable:
+                    syscalls.flush(fd)
+            finally:
+                os.close(fd)
 
     # --- appearing ----------------------------------------------------------------------------
 
@@ -207,7 +213,7 @@ class StagedTree:
         place, parent = self._place, self._parent
         trail = self._trail
         assert trail is not None
-        self._flush_rest(trail)
+        self._flush_files(trail)
         for path in sorted(self._directories, reverse=True):
             self._dress(trail.go(path), self._directories[path], stop)
         self._dress(trail.top, Staged(place.path, "directory"), stop)
@@ -238,7 +244,7 @@ class StagedTree:
     def merge_blocking(self, replace: bool, stop: Stop) -> None:
         self._end_file()
         assert self._trail is not None
-        self._flush_rest(self._trail)
+        self._flush_files(self._trail)
         self._check_pinned()
         merge = TreeMerge(
             self._publisher, self._trail, os.dup(self._parent), self._place.path, replace
@@ -253,7 +259,7 @@ class StagedTree:
     ) -> None:
         self._end_file()
         assert self._trail is not None
-        self._flush_rest(self._trail)
+        self._flush_files(self._trail)
         self._check_pinned()
         target = os.dup(self._parent)
         swap = TreeSwap(self._publisher, self._trail, target, self._place.path, over)
@@ -267,6 +273,7 @@ class StagedTree:
         opened, self._file = self._file, None
         if opened is not None:
             os.close(opened.fd)
+        self._close_files(flushing=False)
         if self._name and not self._publisher.journal.is_anothers:
             try:
                 self._make_removable()
