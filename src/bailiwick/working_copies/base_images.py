@@ -16,7 +16,7 @@ from bailiwick.limits import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.working_copies.folder import Folder
 from bailiwick.working_copies.lower import ShownTree
-from bailiwick.working_copy import Altered, Base
+from bailiwick.working_copy import Base
 
 BYTES_MAX: Final = Limits().diff_bytes_max
 """More than this is never compared, so it is not kept either."""
@@ -31,20 +31,22 @@ class BaseImages:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
-    def keep(self, shown: ShownTree, altered: Iterable[Altered]) -> None:
-        """What lies below the files that were changed."""
-        for each in altered:
-            if each.type == "file" and each.base is not None:
-                self.keep_one(shown, each.path, each.base)
-
-    def keep_one(self, shown: ShownTree, path: ScopedPath, base: Base) -> None:
-        if base.type != "file" or base.size > BYTES_MAX or self._folder.has_base(path):
-            return
-        with suppress(OSError):  # gone, or another thing by now
-            data = _read(shown, path, base)
-            if data is not None and 0 not in data:
-                # A flush for each would take longer than all the rest of bringing them back.
-                self._folder.save_base(path, data, durable=False)
+    def keep(self, shown: ShownTree, bases: Iterable[tuple[ScopedPath, Base]]) -> None:
+        """What lies below the files that were changed, some of it at a time."""
+        found: dict[ScopedPath, bytes] = {}
+        size = 0
+        for path, base in bases:
+            if base.type != "file" or base.size > BYTES_MAX or self._folder.has_base(path):
+                continue
+            with suppress(OSError):  # gone, or another thing by now
+                data = _read(shown, path, base)
+                if data is not None and 0 not in data:
+                    found[path] = data
+                    size += len(data)
+            if size > BYTES_MAX:
+                self._folder.save_bases(found)
+                found, size = {}, 0
+        self._folder.save_bases(found)
 
 
 def _read(shown: ShownTree, path: ScopedPath, base: Base) -> bytes | None:

@@ -11,7 +11,7 @@ import os
 import stat as stat_bits
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from typing import Final, NamedTuple
 
 from bailiwick.commands import DirectorySeen, SessionNote
@@ -21,7 +21,7 @@ from bailiwick.model import KiB
 from bailiwick.paths import RESERVED_PREFIX, NameRule, ScopedPath, parse
 from bailiwick.sandbox import Touched, TouchedKind, Tree
 from bailiwick.working_copies.base_images import BaseImages
-from bailiwick.working_copies.folder import Folder
+from bailiwick.working_copies.folder import CHUNK_BYTES, Folder, not_read_on, read_on
 from bailiwick.working_copies.lower import Lower, ShownTree, hidden
 from bailiwick.working_copies.survey import CHANGED_SINCE, Survey
 from bailiwick.working_copy import Alterations, Altered, Base, Dropped, Publishing
@@ -51,7 +51,6 @@ class Uppers(NamedTuple):
     gather: Gather
 
 
-_CHUNK_BYTES: Final = 256 * KiB
 _INLINE_BYTES_MAX: Final = 64 * KiB
 """What is read where it is asked for: it was hashed a moment ago, and a thread takes longer."""
 
@@ -178,7 +177,8 @@ class DirectoryCopy:
         )
         reading.all(self._uppers.read(upper, lower))
         self._sources = reading.sources
-        self._bases.keep(self._shown, reading.altered.values())
+        changed = [x for x in reading.altered.values() if x.type == "file"]
+        self._bases.keep(self._shown, ((x.path, x.base) for x in changed if x.base is not None))
         self._save_looked_up()
         self._sizes = {path: each.size for path, each in reading.altered.items()}
         self._gone = {path for path, each in reading.altered.items() if each.type is None}
@@ -194,21 +194,17 @@ class DirectoryCopy:
         if self._sizes.get(path, _INLINE_BYTES_MAX + 1) <= _INLINE_BYTES_MAX:
             data, file = self._begin(source)
         else:
-            data, file = await in_thread(self._begin, source, let_go=_ended)
-        try:
-            yield data
-            while file is not None and (chunk := await in_thread(os.read, file, _CHUNK_BYTES)):
+            data, file = await in_thread(self._begin, source, let_go=not_read_on)
+        async with aclosing(read_on(data, file)) as chunks:
+            async for chunk in chunks:
                 yield chunk
-        finally:
-            if file is not None:
-                os.close(file)
 
     def _begin(self, source: Source) -> tuple[bytes, int | None]:
         """What came along with its directory may be gone from where it lay by now, or something
         else stands there: then it was put aside."""
         path = ScopedPath(source.path)
         if source.top == self._shown.directory and self._folder.has_kept(path):
-            return b"", self._folder.open_kept(path)
+            return self._folder.open_kept(path)
         return _begun(source)
 
     async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
@@ -218,12 +214,9 @@ class DirectoryCopy:
         await in_thread(self._folder.keep_all, contents)
 
     async def kept(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
-        file = await in_thread(self._folder.open_kept, path)
-        try:
-            while chunk := await in_thread(os.read, file, _CHUNK_BYTES):
+        async with aclosing(self._folder.kept(path)) as chunks:
+            async for chunk in chunks:
                 yield chunk
-        finally:
-            os.close(file)
 
     async def base_image(self, path: ScopedPath) -> bytes | None:
         return await in_thread(self._folder.load_base, path)
@@ -232,14 +225,15 @@ class DirectoryCopy:
         await in_thread(self._keep_bases)
 
     def _keep_bases(self) -> None:
-        shown = self._shown
-        for touched in self._uppers.read(self._folder.upper, shown.directory):
+        self._bases.keep(self._shown, self._bases_touched())
+        self._save_looked_up()
+
+    def _bases_touched(self) -> Iterator[tuple[ScopedPath, Base]]:
+        for touched in self._uppers.read(self._folder.upper, self._shown.directory):
             base = self._base.get(touched.path)
             if touched.kind == "file_changed" and base is not None:
                 with suppress(BailiwickError):
-                    path = parse(touched.path, "/", self._names).path
-                    self._bases.keep_one(shown, path, base)
-        self._save_looked_up()
+                    yield parse(touched.path, "/", self._names).path, base
 
     def _save_looked_up(self) -> None:
         """What was looked up is what it was: whoever takes the copy up again compares with that."""
@@ -260,7 +254,7 @@ class DirectoryCopy:
     def _settle(self, now: Mapping[ScopedPath, Base | None]) -> None:
         for path in sorted(now, key=lambda each: each.order, reverse=True):
             _take_away(self._folder.upper, path)
-            self._folder.forget_base(path)
+        self._folder.forget_bases(now)
         self._show_again(now)
         self._put_all(now)
 
@@ -476,17 +470,12 @@ def _begun(source: Source) -> tuple[bytes, int | None]:
     file = _opened(source)
     more = False
     try:
-        data = os.read(file, _CHUNK_BYTES)
+        data = os.read(file, CHUNK_BYTES)
         more = len(data) < os.fstat(file).st_size
     finally:
         if not more:
             os.close(file)
     return data, file if more else None
-
-
-async def _ended(begun: tuple[bytes, int | None]) -> None:
-    if begun[1] is not None:
-        os.close(begun[1])
 
 
 def _open_beneath(top: int, path: str) -> int:
@@ -512,7 +501,7 @@ def _hashed(source: Source, bytes_max: int) -> tuple[int, str]:
     try:
         if os.fstat(file).st_size > bytes_max:
             raise _TooMuch
-        while chunk := os.read(file, _CHUNK_BYTES):
+        while chunk := os.read(file, CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
             if size > bytes_max:

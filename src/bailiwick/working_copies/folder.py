@@ -2,8 +2,9 @@
 
     upper/        what was changed, as an overlay mount leaves it
     overlay/      the mount's own
-    kept/         what is being replaced, until all is
-    bases/        what files held that were changed, when they were touched first
+    kept.pack     what is being replaced, until all is; what is large in kept/
+    bases.pack    what files held that were changed, when they were touched first; what is large in
+                  bases/
     about.json    whose it is, and what for
     survey        what the tree held when it began
     since         what is known of single paths of it since
@@ -23,8 +24,8 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Final
 
 import msgspec
@@ -32,9 +33,10 @@ import msgspec
 from bailiwick.commands import SessionNote
 from bailiwick.errors import Busy, IoError, PathNotFound, from_os_error
 from bailiwick.finishing import in_thread
-from bailiwick.model import MiB, Value
+from bailiwick.model import KiB, MiB, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.versions import Mark, Plan, Touch
+from bailiwick.working_copies.pack import Pack
 from bailiwick.working_copies.removal import remove_tree
 from bailiwick.working_copies.survey import Survey, by_path
 from bailiwick.working_copy import Base, Publishing
@@ -49,7 +51,9 @@ _STAGED: Final = "staged"
 _HELD_BYTES_MAX: Final = 1 * MiB
 """What is held of a file that is put aside, before it is written."""
 
+_PACKED_BYTES_MAX: Final = 256 * KiB
 _DIGEST_BYTES: Final = 32
+CHUNK_BYTES: Final = 256 * KiB
 
 _LOCK_TRIES: Final = 20
 _LOCK_PAUSE_S: Final = 0.05
@@ -92,6 +96,8 @@ class Folder:
         self.upper, self._replaced, overlay = _opened_all(directory, _UPPER, "kept", "overlay")
         os.close(overlay)
         self._parts: dict[str, int] = {}
+        self._small_kept = Pack(directory, "kept.pack")
+        self._small_bases = Pack(directory, "bases.pack")
         self._unflushed: set[str] = set()
 
     @property
@@ -184,6 +190,7 @@ class Folder:
         if what is None:
             with suppress(FileNotFoundError):
                 os.unlink("publishing", dir_fd=self._directory)
+            self._small_kept.clear()
             for name in os.listdir(self._replaced):
                 os.unlink(name, dir_fd=self._replaced)
         else:
@@ -258,8 +265,7 @@ class Folder:
 
     def keep_all(self, contents: Mapping[ScopedPath, bytes]) -> None:
         """Of many, each of which is small."""
-        for path, data in contents.items():
-            self._add_kept(path, _NEW_FLAGS, data)
+        self._small_kept.add(contents)
 
     def _add_kept(self, path: ScopedPath, flags: int, data: bytes) -> None:
         """The last of it: what has its name is all of it, whenever somebody is killed."""
@@ -275,10 +281,22 @@ class Folder:
             os.close(file)
 
     def has_kept(self, path: ScopedPath) -> bool:
-        return os.access(_kept_name(path), os.F_OK, dir_fd=self._replaced, follow_symlinks=False)
+        return path in self._small_kept or os.access(
+            _kept_name(path), os.F_OK, dir_fd=self._replaced, follow_symlinks=False
+        )
 
-    def open_kept(self, path: ScopedPath) -> int:
-        return os.open(_kept_name(path), _READ_FLAGS, dir_fd=self._replaced)
+    def open_kept(self, path: ScopedPath) -> tuple[bytes, int | None]:
+        """The first of what was put aside, and a descriptor where there is more."""
+        data = self._small_kept.get(path)
+        if data is not None:
+            return data, None
+        return b"", os.open(_kept_name(path), _READ_FLAGS, dir_fd=self._replaced)
+
+    async def kept(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
+        data, file = await in_thread(self.open_kept, path, let_go=not_read_on)
+        async with aclosing(read_on(data, file)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     def stage(self, data: bytes, mode: int) -> str:
         """The path of a new file that is to be renamed to where it belongs."""
@@ -304,6 +322,8 @@ class Folder:
     # --- what lay below ---------------------------------------------------------------------------
 
     def has_base(self, path: ScopedPath) -> bool:
+        if path in self._small_bases:
+            return True
         try:
             os.stat(_base_name(path), dir_fd=self._bases(), follow_symlinks=False)
         except FileNotFoundError:
@@ -313,6 +333,9 @@ class Folder:
     def save_base(self, path: ScopedPath, data: bytes, *, durable: bool = True) -> None:
         """Whole or not at all. One that is not durable may be lost with the machine, and is known
         to be: its hash goes before it."""
+        if len(data) <= _PACKED_BYTES_MAX:
+            self._small_bases.add({path: data}, durable=durable)
+            return
         name, bases = _base_name(path), self._bases(making=True)
         file = os.open(name + ".new", _NEW_FLAGS, 0o600, dir_fd=bases)
         try:
@@ -322,8 +345,18 @@ class Folder:
         finally:
             os.close(file)
         os.rename(name + ".new", name, src_dir_fd=bases, dst_dir_fd=bases)
+        self._small_bases.forget((path,))  # it would go before it
+
+    def save_bases(self, contents: Mapping[ScopedPath, bytes]) -> None:
+        """Of many, none of them durable."""
+        small = {path: x for path, x in contents.items() if len(x) <= _PACKED_BYTES_MAX}
+        self._small_bases.add(small)
+        for path in contents.keys() - small.keys():
+            self.save_base(path, contents[path], durable=False)
 
     def load_base(self, path: ScopedPath) -> bytes | None:
+        if path in self._small_bases:
+            return self._small_bases.get(path)
         try:
             file = os.open(_base_name(path), _READ_FLAGS, dir_fd=self._bases())
         except FileNotFoundError:
@@ -332,9 +365,13 @@ class Folder:
             digest, data = opened.read(_DIGEST_BYTES), opened.read()
         return data if hashlib.sha256(data).digest() == digest else None
 
-    def forget_base(self, path: ScopedPath) -> None:
-        with suppress(FileNotFoundError):
-            os.unlink(_base_name(path), dir_fd=self._bases())
+    def forget_bases(self, paths: Collection[ScopedPath]) -> None:
+        self._small_bases.forget(paths)
+        with suppress(FileNotFoundError):  # none of them was large
+            bases = self._bases()
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    os.unlink(_base_name(path), dir_fd=bases)
 
     def _bases(self, *, making: bool = False) -> int:
         return self.part("bases", making=making)
@@ -499,6 +536,25 @@ def _write_all(file: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(file, left) :]
+
+
+# --- what was begun to be read ----------------------------------------------------------------
+
+
+async def read_on(data: bytes, file: int | None) -> AsyncGenerator[bytes, None]:
+    """The first of a content, and what a descriptor has of it beyond that."""
+    try:
+        yield data
+        while file is not None and (chunk := await in_thread(os.read, file, CHUNK_BYTES)):
+            yield chunk
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+async def not_read_on(begun: tuple[bytes, int | None]) -> None:
+    if begun[1] is not None:
+        os.close(begun[1])
 
 
 # --- what is written down while it is brought back --------------------------------------------

@@ -6,7 +6,6 @@ is forgotten by writing down anew what is left.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final
@@ -121,12 +120,9 @@ class OverlayCopy:
         await in_thread(self._folder.keep_all, contents)
 
     async def kept(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
-        file = await in_thread(self._folder.open_kept, path)
-        try:
-            while chunk := await in_thread(os.read, file, self._store.limits.stream_chunk_bytes):
+        async with aclosing(self._folder.kept(path)) as chunks:
+            async for chunk in chunks:
                 yield chunk
-        finally:
-            os.close(file)
 
     async def base_image(self, path: ScopedPath) -> bytes | None:
         return await in_thread(self._folder.load_base, path)
@@ -161,8 +157,7 @@ class OverlayCopy:
                 base = await self._store.base_at(each.path)
             await rebuilt.add(each.path, base, await self.node_at(each.path))
         await in_thread(self._record.append, rebuilt.entry)
-        for path in known - self._record.bases.keys():
-            await in_thread(self._folder.forget_base, path)
+        await in_thread(self._folder.forget_bases, known - self._record.bases.keys())
 
     async def rebase(self, path: ScopedPath, image: bytes) -> None:
         async with self._store.lock:
