@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import bailiwick
+from bailiwick.model import GiB, MiB
 from bailiwick.sandboxes import plans
 from bailiwick.working_copies.removal import remove_tree
 
@@ -122,3 +123,59 @@ async def test_odd_names_come_as_they_are_or_are_said(project):
         assert set(os.listdir(os.fsencode(project))) == set(NAMES)
         assert {os.fsencode(each.path) for each in result.changes} == set(NAMES)
         assert len(result.withheld) + len(result.conflicts) == len(UNNAMED), result.withheld
+
+
+def on_disk(*directories):
+    """Bytes that they really take."""
+    found = 0
+    for top in directories:
+        for directory, _, names in os.walk(top):
+            found += sum(os.lstat(os.path.join(directory, x)).st_blocks for x in (".", *names))
+    return found * 512
+
+
+def bytes_read():
+    """By this process until now, whatever from."""
+    with open("/proc/self/io", encoding="ascii") as file:
+        return int(file.readline().removeprefix("rchar:"))
+
+
+@pytest.mark.spec("EXEC-7", "EXEC-9")
+@pytest.mark.parametrize("publish", ["atomic", "partial"])
+async def test_sparse_gigabytes_are_neither_read_nor_written(project, publish):
+    """They take no room where a program left them, and would where they come back."""
+    limits = bailiwick.Limits(max_file_bytes=2 * GiB, exec_changes_bytes_max=64 * MiB)
+    async with opened(project, limits=limits) as fs:
+        before = bytes_read()
+        script = "echo text > text; for n in 1 2 3 4 5; do truncate -s 1G big$n; done; ls -s big1"
+        execution = fs.exec(shell=script, publish=publish)
+        said = b"".join([piece.data async for piece in execution])
+        result = await execution.result()
+        assert (result.exit_code, said) == (0, b"0 big1\n")
+        big = {f"big{number}" for number in range(1, 6)}
+        assert {each.path: each.error_kind for each in result.withheld} == dict.fromkeys(
+            big, "unsupported"
+        )
+        assert {each.reason for each in result.withheld} == {
+            "there is more than is brought back of one command"
+        }
+        assert os.listdir(project) == (["text"] if publish == "partial" else [])
+        assert bytes_read() - before < 64 * MiB
+        assert on_disk(project, project.parent / "state") < 16 * MiB
+        async with await fs.open_work(result.work_id) as work:  # what was left is still there
+            assert {each.path for each in (await work.changes()).withheld} == big
+            await work.discard()
+        assert await fs.work() == []
+
+
+@pytest.mark.spec("EXEC-5", "EXEC-7")
+async def test_what_is_sparse_comes_as_it_is_and_no_larger_than_a_file_may_be(project):
+    async with opened(project, limits=bailiwick.Limits(max_file_bytes=8 * MiB)) as fs:
+        script = "truncate -s 8M fits; truncate -s 9M larger; echo $?"
+        execution = fs.exec(shell=script)
+        said = b"".join([x.data async for x in execution if x.stream == "stdout"])
+        result = await execution.result()
+        assert said != b"0\n"
+        assert {str(each.path) for each in result.changes} == {"fits", "larger"}
+        assert (project / "fits").read_bytes() == bytes(8 * MiB)
+        assert (project / "larger").read_bytes() == b""
