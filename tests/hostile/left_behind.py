@@ -5,6 +5,7 @@ Every function here runs behind the wall.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -159,7 +160,21 @@ def _begun_by_another_name(left):
     _id_leads_out(left)
 
 
+def _moved_from_outside(left):
+    """As overlayfs marks a directory that was moved, which only root believes."""
+    prefix = "trusted" if inside.identity() == "operator" else "user"
+    there = f"/../{os.path.basename(left.outside)}".encode()
+    os.setxattr(f"{left.folder}/upper/d", f"{prefix}.overlay.redirect", there)
+
+
+def _marked_origin(left):
+    directory = f"{left.folder}/upper/d"
+    (mark,) = (each for each in os.listxattr(directory) if each.endswith(".redirect"))
+    return left.project + os.fsdecode(os.getxattr(directory, mark))
+
+
 EDITS = {
+    "a directory was moved from outside": _moved_from_outside,
     "its id leads out, and it was begun": _begun_by_another_name,
     "its id leads out": _id_leads_out,
     "what is changed leads out": lambda left: left.lead_out("upper"),
@@ -205,6 +220,7 @@ def edited_control():
         ("what is kept leads out", lambda left: f"{left.folder}/kept"),
         ("its directory leads out", lambda left: os.path.join(
             left.project, _read(f"{left.folder}/session")["cwd"])),
+        ("a directory was moved from outside", _marked_origin),
     ):  # fmt: skip
         left = Left()
         try:
@@ -245,6 +261,88 @@ def survivor():
         for pid in left:
             os.kill(pid, 9)
         assert left, "the control leaves nobody"
+
+
+RACING = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+marks = ("trusted.overlay.redirect", "user.overlay.redirect", "user.overlay.opaque")
+for turn in range({turns}):
+    libc.renameat2(-100, b"one", -100, b"two", 2)
+    attempt(lambda: os.rename("one", "three"))
+    for mark in marks:
+        attempt(lambda: os.setxattr("three", mark, b"/../outside"))
+        attempt(lambda: os.setxattr("three", mark, b"../outside"))
+    attempt(lambda: os.symlink("../outside", "one"))
+    attempt(lambda: os.unlink("one"))
+    attempt(lambda: os.rename("three", "one"))
+print("done")
+"""
+"""Directories that are moved to and fro, marked, and for an instant are links."""
+
+
+def moving_while_it_is_read():
+    """A program of a session moves directories while what it changed is looked at; nobody brings
+    back meanwhile, and afterwards nothing of what lies outside has come."""
+    left = Left()
+    try:
+        for name in ("one", "two"):
+            os.makedirs(f"{left.project}/{name}/within")
+            with open(f"{left.project}/{name}/within/file", "w") as file:
+                file.write(f"{name}\n")
+        program = sandboxed.PRELUDE + RACING.format(turns=1_000)
+        said = asyncio.run(_looked_at_while(left, [sandboxed.PYTHON, "-c", program]))
+        assert CANARY not in str(said), said
+        assert left.look() == left.was
+        held = []
+        for directory, names, files in os.walk(left.project):
+            assert not any(os.path.islink(f"{directory}/{name}") for name in (*names, *files))
+            for name in files:
+                with open(f"{directory}/{name}") as file:
+                    held.append(file.read())
+        assert sorted(held) == ["one\n", "one\n", "two\n"]
+        _moving_is_followed_by_others(left)
+    finally:
+        remove(left.arena)
+
+
+async def _looked_at_while(left, words):
+    said = []
+    async with left.opened() as fs, fs.session() as session:
+        execution = await session.exec(words)
+        ending = asyncio.ensure_future(execution.result())
+        while not ending.done():
+            for look in (session.changes, session.publish):
+                try:
+                    said.append(await look())
+                    assert look == session.changes or ending.done()
+                except bailiwick.BailiwickError as error:
+                    said.append(error.kind)
+        assert "internal_error" not in said, said
+        assert (await ending).exit_code == 0
+        said.append(await session.publish(publish="partial"))
+        await session.discard()
+    return said
+
+
+def _moving_is_followed_by_others(left):
+    """The same program beside whoever opens paths comes to show what lies outside."""
+    program = sandboxed.PRELUDE + RACING.format(turns=1_000_000)
+    with open(f"{left.project}/one/secret", "w") as file:
+        file.write("own")
+    racing = subprocess.Popen(
+        [sandboxed.PYTHON, "-c", program], cwd=left.project, preexec_fn=sandboxed.unconfined
+    )
+
+    def follow():
+        with contextlib.suppress(OSError), open(f"{left.project}/one/secret") as file:
+            return file.read() == CANARY
+
+    try:
+        until_blocking(follow)
+    finally:
+        racing.kill()
+        racing.wait()
 
 
 # --- `bailiwick run` -----------------------------------------------------------------------------

@@ -23,6 +23,11 @@ def test_nobody_survives_a_command_of_a_session(with_sandboxes):
     with_sandboxes(left_behind.survivor)
 
 
+@pytest.mark.spec("EXEC-3", "EXEC-9")
+def test_directories_that_are_moved_while_they_are_read_lead_nowhere(with_sandboxes):
+    with_sandboxes(left_behind.moving_while_it_is_read)
+
+
 @pytest.mark.spec("OVER-3", "EXEC-4")
 def test_what_a_program_is_given_leads_nowhere_else(with_sandboxes):
     with_sandboxes(left_behind.run)

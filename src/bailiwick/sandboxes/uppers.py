@@ -155,7 +155,7 @@ def _look_at_directory(
     fd, shut = _open_directory(level.upper, name)
     try:
         opaque = _attribute(fd, f"{prefix}opaque") == b"y"
-        redirect = _attribute(fd, f"{prefix}redirect") if prefix.startswith("trusted") else None
+        redirect = _redirect(fd, prefix)
         was = _origin(level, name, redirect)
         stayed = was == level.was + name and level.lower is not None  # or is back where it was
         moved_from = None if redirect is None or opaque or stayed else was
@@ -176,12 +176,22 @@ def _look_at_directory(
         raise
 
 
-def _origin(level: _Level, name: str, redirect: bytes | None) -> str:
+def _redirect(fd: int, prefix: str) -> str | None:
+    """Where a directory is said to have been moved from, by overlayfs and nobody else: what is no
+    name of the tree beneath was put there by somebody who edits the folder."""
+    found = _attribute(fd, f"{prefix}redirect") if prefix.startswith("trusted") else None
+    if found is None:
+        return None
+    text = os.fsdecode(found)
+    parts = text.removeprefix("/").split("/")
+    return None if any(part in ("", ".", "..") for part in parts) else text
+
+
+def _origin(level: _Level, name: str, redirect: str | None) -> str:
     """Where a directory was in the tree beneath: its own name, unless it was moved."""
     if redirect is None:
         return level.was + name
-    text = os.fsdecode(redirect)
-    return text.strip("/") if text.startswith("/") else level.was + text
+    return redirect[1:] if redirect.startswith("/") else level.was + redirect
 
 
 def _attribute(fd: int, name: str) -> bytes | None:
