@@ -190,7 +190,7 @@ class Launched:
 # --- a view ----------------------------------------------------------------------------------
 
 
-def _open_tree(tree: Tree, held: contextlib.ExitStack) -> plans.LowerTree:
+def _open_tree(tree: Tree, held: contextlib.ExitStack) -> plans.OpenedTree:
     """The directory by its name, and as what it is known there: held until it was looked up, so
     that no other can have come to be known as that."""
     flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
@@ -204,7 +204,7 @@ def _open_tree(tree: Tree, held: contextlib.ExitStack) -> plans.LowerTree:
         raise PathNotFound("a tree of the view cannot be opened") from error
     held.callback(os.close, fd)
     status = os.fstat(fd)
-    return plans.LowerTree(fd, os.readlink(f"/proc/self/fd/{fd}"), (status.st_dev, status.st_ino))
+    return plans.OpenedTree(fd, os.readlink(f"/proc/self/fd/{fd}"), (status.st_dev, status.st_ino))
 
 
 def lock_upper(upper: int) -> None:

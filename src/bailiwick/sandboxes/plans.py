@@ -218,7 +218,7 @@ def _in_a_shell(*words: str) -> list[bytes]:
     return [os.fsencode(word) for word in command]
 
 
-class LowerTree(NamedTuple):
+class OpenedTree(NamedTuple):
     """The directory beneath a tree, which is held here, and found by the launcher."""
 
     fd: int
@@ -229,7 +229,7 @@ class LowerTree(NamedTuple):
 class PreparedView(NamedTuple):
     """What was opened for a view, and found there."""
 
-    lowers: list[LowerTree]
+    lowers: list[OpenedTree]
     masked: list[list[bytes]]
     """Of each tree, what was told and what was found."""
     home_masked: list[bytes]
