@@ -367,23 +367,26 @@ class ApartChanges:
         return found
 
     def _refuse_unseen(self, names: Sequence[HunkName]) -> None:
-        shown = {version for each in names for _, version in self._parts(each) if version}
-        if shown and shown != {self.version}:
+        parts = [part for each in names if (part := self._part(each)) is not None]
+        if any(version not in (None, self.version) for _, version in parts):
             raise HashMismatch(
                 "what was shown is not what would become of it now", hint="look at it again"
             )
 
     def _means(self, name: HunkName, change: ApartChange, hunk: ApartHunk) -> bool:
-        for path, _ in self._parts(name):
-            return not path or self._lies_in(change, (ScopedPath(path),))
-        return name.begins(hunk.id)
+        part = self._part(name)
+        if part is None:
+            return name.begins(hunk.id)
+        path, _ = part
+        return path is None or self._lies_in(change, (ScopedPath(path),))
 
-    def _parts(self, name: HunkName) -> Iterator[tuple[str, str | None]]:
-        """The path, or none for all of it, and the version that it was shown with, of a name that
-        is no hunk's."""
-        found = _BY_PATH.fullmatch(name.text.removeprefix(self.name))
-        if name.text.startswith(self.name) and found is not None:
-            yield found["path"] or "", found["version"]
+    def _part(self, name: HunkName) -> tuple[str | None, str | None] | None:
+        """The path that is meant, None for all, and the version that it was shown with, by a name
+        that is no hunk's."""
+        found = None
+        if name.text.startswith(self.name):
+            found = _BY_PATH.fullmatch(name.text, len(self.name))
+        return None if found is None else (found["path"], found["version"])
 
     def _lies_in(self, change: ApartChange, paths: Iterable[ScopedPath]) -> bool:
         """Whoever means a directory that was moved means it gone from where it lay, too."""

@@ -96,7 +96,7 @@ async function show() {
   } catch (error) { complain(error); }
 }
 
-const KEYS = [["g f", "files"], ["g r", "runs"], ["g c", "changes"], ["g a", "approvals"], ["g l", "audit ledger"], ["/", "search"], ["j k", "down, up"], ["Enter", "open"], ["Backspace", "one level up"], ["n", "new file"], ["e", "edit the file"], ["Ctrl S", "save"], ["n p u", "runs: next lines, lines before, take them back"], ["y g a n", "approvals: once, for this grant, always, no"], ["?", "this list"]];
+const KEYS = [["g f", "files"], ["g r", "runs"], ["g c", "changes"], ["g a", "approvals"], ["g l", "audit ledger"], ["/", "search"], ["j k", "down, up"], ["Enter", "open"], ["Backspace", "one level up"], ["n", "new file"], ["e", "edit the file"], ["Ctrl S", "save"], ["n p y r u", "runs: next lines, lines before, agree, reject with a note, take them back"], ["y g a n", "approvals: once, for this grant, always, no"], ["?", "this list"]];
 
 function keys() {
   dialog({ title: "Keys", body: h("table", { class: "rows" }, KEYS.map(([key, what]) => h("tr", null, h("td", null, h("kbd", null, key)), h("td", null, what)))), actions: [{ label: "Close", kind: "main", value: true }] });

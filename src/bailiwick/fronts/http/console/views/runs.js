@@ -5,7 +5,7 @@
 import { h, fill, icon } from "../dom.js";
 import * as api from "../api.js";
 import { state, on } from "../state.js";
-import { go, link } from "../router.js";
+import { go, here } from "../router.js";
 import { complain, dialog, toast } from "../dialogs.js";
 import { ago, count, moment, plain } from "../words.js";
 import { ChangedFiles, asShown, ofRun, ofWork } from "../changed_files.js";
@@ -21,8 +21,10 @@ export function view({ path }) {
   const element = h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Runs")), h("div", { class: "split" }, page.list, page.detail));
   const again = () => { page.timer ??= setTimeout(() => { page.timer = null; load(page); }, AGAIN_MS); };
   const following = [on("change", again), on("run", again), on("review", again)];
+  const leave = () => localStorage.setItem(looked(), String(Date.now()));
+  addEventListener("pagehide", leave);
   load(page);
-  return { element, title: "Runs", key: (event) => page.files?.key(event) ?? false, close: () => { for (const forget of following) forget(); clearTimeout(page.timer); page.files?.close(); page.closed = true; localStorage.setItem(looked(), String(Date.now())); } };
+  return { element, title: "Runs", key: (event) => page.files?.key(event) ?? false, close: () => { for (const forget of following) forget(); clearTimeout(page.timer); page.files?.close(); page.closed = true; removeEventListener("pagehide", leave); if (here().view !== "runs") leave(); } }; // from one run to the next one is still looking
 }
 
 async function load(page) {
