@@ -100,7 +100,7 @@ def looked_at(window, served, name, tmp_path):
     window.driver.get(served.link)
     window.find("header.top")
     window.go("#/runs")
-    window.click(".choice", "Speak German")
+    window.click(".choice", "1 new, 1 changed")  # not the one that only read
     until_blocking(lambda: window.value("return document.querySelectorAll('.hunk').length") == 3)
     window.driver.save_screenshot(str(tmp_path / f"{name}.png"))
 
