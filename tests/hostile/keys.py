@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 
+from bailiwick.errors import IoError
+from bailiwick.state.idempotency import IdempotencyBook
 from tests.fronts.http.serving import AGENT, PERSON, serving
 
 ALL = ("read", "write", "list", "delete", "move", "metadata")
@@ -87,4 +89,69 @@ async def _attacked(place: pathlib.Path) -> dict[str, Any]:
             for counted in ({}, {"idempotency-try": "2"}):
                 key = {"idempotency-key": f"{route}{len(counted)}"}
                 told(await victim.post(route, json=body, headers=key | counted), "after its grant")
+    return found
+
+
+GRANT = {"subject": "agent_run:c9/*", "root": "workspace:demo", "access": ["read", "list"]}
+EVE = "user:eve"
+
+
+def run_governing() -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as directory:
+        return asyncio.run(_governed(pathlib.Path(directory)))
+
+
+async def _governed(place: pathlib.Path) -> dict[str, Any]:
+    """Somebody else shows the key under which a person changes the state: while that goes on, after
+    its answer was lost, so that what came of it is kept with the key, and after it was kept."""
+    found: dict[str, Any] = {"told": [], "blocked": [], "own": [], "control": []}
+    key, keep = {"idempotency-key": "of-the-victim"}, IdempotencyBook.keep
+    goes_on, is_done = asyncio.Event(), asyncio.Event()
+
+    async def lost(*given: Any) -> None:
+        is_done.set()
+        await goes_on.wait()
+        raise IoError("the state could not be written")
+
+    async with serving(place) as house:
+        victim = house.client()
+        eve = await house.authority.tokens.issue("eve", EVE, by=PERSON, front="test")
+        others = {
+            "an agent": await house.agent(*ALL),
+            "another person": house.client(eve),
+            "nobody": house.client("0" * 43),
+        }
+        known = {each.id for each in house.authority.grants()}
+
+        async def attack(when: str) -> None:
+            ids = {each.id for each in house.authority.grants()} - known
+            for who, client in others.items():
+                answer = await client.post("/grants", json=GRANT, headers=key)
+                is_own = answer.is_success and answer.json()["id"] in found["own"]
+                replayed = answer.headers.get("idempotency-replayed") and not is_own
+                if replayed or any(each in answer.text for each in ids):
+                    found["told"].append(f"{who}, {when}: {answer.text[:100]}")
+                if answer.status_code in (409, 500, 503):
+                    found["blocked"].append(f"{who}, {when}: {answer.text[:100]}")
+                if who == "another person" and answer.is_success:
+                    found["own"].append(answer.json()["id"])
+                    known.add(answer.json()["id"])
+
+        IdempotencyBook.keep = lost  # type: ignore[method-assign, assignment]
+        asking = asyncio.create_task(victim.post("/grants", json=GRANT, headers=key))
+        try:
+            async with asyncio.timeout(60):
+                await is_done.wait()
+            IdempotencyBook.keep = keep  # type: ignore[method-assign]  # of others
+            (made,) = {each.id for each in house.authority.grants()} - known
+            await attack("while it goes on")
+        finally:
+            IdempotencyBook.keep = keep  # type: ignore[method-assign]
+            goes_on.set()
+        await asking
+        await attack("after the answer was lost")
+        for when in ("once it was told", "and again"):
+            again = await victim.post("/grants", json=GRANT, headers=key)
+            found["control"].append(again.json().get("id") == made)
+            await attack(when)
     return found
