@@ -341,8 +341,11 @@ async def test_output_is_bounded_and_says_so(memory):
 @pytest.mark.spec("CODE-1")
 async def test_what_never_ends_is_ended(memory):
     async with memory() as fs:
-        result = await code.run(fs, "print('on')\nwhile True: pass", timeout=2)
-        assert result.timed_out
+        for timeout in (1, 10, 60):  # where the machine is so busy that it has not begun by then
+            result = await code.run(fs, "print('on')\nwhile True: pass", timeout=timeout)
+            assert result.timed_out
+            if result.output:
+                break
         assert result.error.type == "TimeoutError"
         assert result.output == "on\n"
         with pytest.raises(ParseError, match="timeout"):

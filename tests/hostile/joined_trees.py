@@ -375,10 +375,10 @@ async def _state_linked() -> None:
         await fs.write_text("f", "first\n")
         await fs.write_text("mid/f", "first\n")
         content = _content_folder(ground)
-        for name in ("content", "bases"):
+        for name, there in (("content", "outside"), ("bases.pack", "outside/made")):
             part = os.path.join(os.path.dirname(content), name)
             os.rename(part, f"{part}.away")
-            os.symlink(ground.at("outside"), part)
+            os.symlink(ground.at(there), part)
         for act in (
             lambda: fs.write_text("new", "second\n"),
             lambda: fs.write_text("f", "second\n"),

@@ -181,7 +181,7 @@ async def test_nothing_is_joined_with_what_was_lost_with_the_machine(project, da
     (project / "top").write_text("".join(lines))
     async with opened(project) as fs:
         result = await fs.exec(shell="sed -i s/^2$/two/ top", publish="manual").result()
-    for base in (project.parent / "state" / "work").glob("*/*/bases/*"):
+    for base in (project.parent / "state" / "work").glob("*/*/bases.pack"):
         if damage is not None:
             os.truncate(base, damage)
     (project / "top").write_text("".join([*lines[:-1], "theirs\n"]))

@@ -120,7 +120,7 @@ async def test_what_a_command_and_a_person_have_changed(tmp_path, needs_bubblewr
         words = ["sh", "-c", "sed -i s/one/ONE/ a && read line"]
         execution = await fs.exec(words, stdin="pipe", publish="manual")
         if meanwhile:
-            await until(lambda: list(state.rglob("bases/*[0-9a-f]")))
+            await until(lambda: list(state.rglob("bases.pack")))
             place.write_text(TEXT.replace("five", "FIVE"))
         await execution.write(b"\n")
         result = await execution.result()
