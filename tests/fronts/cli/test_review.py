@@ -17,6 +17,7 @@ import pytest
 
 import bailiwick
 from bailiwick.fronts.cli import main
+from bailiwick.scope.working_copies import WorkVerbs
 from tests.fronts.cli.test_runs import said, worked_in
 
 __all__ = ["worked_in"]
@@ -233,3 +234,21 @@ def test_at_a_terminal_pieces_of_a_fork_are_merged_or_given_up(forked, capsys):
     assert main(["-p", place, "cat", "a"]) == 0
     assert capsys.readouterr().out == lines.replace("2\n", "two\n")
     assert main(["-p", place, "cat", "b"]) == 0
+
+
+@pytest.mark.spec("REVIEW-4")
+def test_a_working_copy_in_use_is_passed_over_unless_it_is_named(worked_in, capsys, monkeypatch):
+    if main(["exec", "--publish", "manual", "--", "sh", "-c", "echo one > one"]):
+        pytest.skip("no sandbox here: apt install bubblewrap")
+    capsys.readouterr()
+    main(["work", "list", "--json"])
+    (work,) = json.loads(capsys.readouterr().out)["work"]
+
+    async def in_use(scope, id):
+        raise bailiwick.Busy("a command is run in it")
+
+    monkeypatch.setattr(WorkVerbs, "open_work", in_use)
+    main(["review"])
+    assert f"somebody works in {work['id']}" in capsys.readouterr().err
+    assert main(["review", work["id"]]) == 1
+    assert "busy" in capsys.readouterr().err

@@ -70,6 +70,29 @@ name = "agent"
 subject = "agent_run:build/7"
 """
 
+PROJECT = """
+[[root]]
+id = "project"
+kind = "workspace"
+path = "{place}"
+history = "on"
+trusted = true
+
+[[grant]]
+subject = "agent_run:*"
+root = "workspace:project"
+access = ["read", "list", "metadata", "write", "watch"]
+
+[[token]]
+name = "person"
+subject = "user:local"
+
+[[token]]
+name = "agent"
+subject = "agent_run:build/7"
+"""
+"""One directory with its past, on which one agent works."""
+
 
 class Served:
     """`bailiwick serve` as a process of its own, and calls to it."""

@@ -9,30 +9,10 @@ import sys
 
 import pytest
 
-from tests.fronts.console.browsing import Browser, Served
+from tests.fronts.console.browsing import PROJECT, Browser, Served
 from tests.waiting import until_blocking
 
-RULES = """
-[[root]]
-id = "project"
-kind = "workspace"
-path = "project"
-history = "on"
-trusted = true
-
-[[grant]]
-subject = "agent_run:*"
-root = "workspace:project"
-access = ["read", "list", "metadata", "write", "watch"]
-
-[[token]]
-name = "person"
-subject = "user:local"
-
-[[token]]
-name = "agent"
-subject = "agent_run:build/7"
-"""
+RULES = PROJECT.format(place="project")
 HOUR_S = 3600
 BEFORE = [f"line {number}" for number in range(40)]
 

@@ -3,30 +3,10 @@
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from tests.fronts.console.browsing import Browser, Served
+from tests.fronts.console.browsing import PROJECT, Browser, Served
 from tests.waiting import until_blocking
 
-APART = """
-[[root]]
-id = "project"
-kind = "workspace"
-path = "overlay:project"
-history = "on"
-trusted = true
-
-[[grant]]
-subject = "agent_run:*"
-root = "workspace:project"
-access = ["read", "list", "metadata", "write", "watch"]
-
-[[token]]
-name = "person"
-subject = "user:local"
-
-[[token]]
-name = "agent"
-subject = "agent_run:build/7"
-"""
+APART = PROJECT.format(place="overlay:project")
 LINES = [f"line {number}" for number in range(30)]
 
 

@@ -96,7 +96,7 @@ async def say_unapplied(scopes: dict[str, Scope]) -> None:
         with suppress(Unsupported):
             unapplied += await scope.work()
     for each in unapplied[:_SHOWN_MAX]:
-        what = escape_for_display(" ".join(each.command)[:_COMMAND_MAX]) or each.subject
+        what = escape_for_display(" ".join(each.command)[:_COMMAND_MAX] or each.subject)
         sys.stderr.write(f"note: not applied yet: bailiwick review {each.id}  # {what}\n")
     if len(unapplied) > _SHOWN_MAX:
         sys.stderr.write(f"note: {len(unapplied) - _SHOWN_MAX} more: bailiwick work list\n")

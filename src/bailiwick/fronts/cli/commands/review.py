@@ -85,6 +85,8 @@ class _Seat(NamedTuple):
     run: str | None = None
     work: str | None = None
     fork: str | None = None
+    is_named: bool = True
+    """Whether somebody asked for just this; else it is passed over while others work in it."""
 
     @property
     def is_apart(self) -> bool:
@@ -110,6 +112,8 @@ class _Seat(NamedTuple):
                     raise
                 return files
             except Busy:
+                if self.work is None or self.is_named:
+                    raise
                 sys.stderr.write(f"note: somebody works in {self.work}: not looked at\n")
                 return files
             files += page.files
@@ -140,7 +144,8 @@ async def _seats(scopes: dict[str, Scope], of: str | None) -> list[_Seat]:
         seats = [_Seat(scope) for scope in scopes.values()]
         for scope in scopes.values():
             with suppress(Unsupported):
-                seats += [_Seat(scope, work=each.id) for each in await scope.work()]
+                works = await scope.work()
+                seats += [_Seat(scope, work=each.id, is_named=False) for each in works]
         return seats
     found = [seat for scope in scopes.values() for seat in await _called(scope, of)]
     if not found:
