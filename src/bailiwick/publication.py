@@ -31,6 +31,7 @@ from bailiwick.finishing import to_the_end
 from bailiwick.model import ANYTHING, Expected, KiB, MiB
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Staged, StagedRemoval, Stages, Store, Swaps, WritePlan
+from bailiwick.unfollowed import unfollowed
 from bailiwick.versions import Done, Plan, Stale, Touch, branches
 from bailiwick.working_copy import CopyContents, Publishing, WorkingCopy
 
@@ -113,7 +114,7 @@ async def _undo(publication: _Publication, what: Publishing, record: WorkingCopy
 async def stands(store: Store, touch: Touch) -> bool:
     """Whether what a change makes stands in the tree."""
     try:
-        entry = await store.resolve(touch.path, "entry")
+        entry = await unfollowed(store, touch.path)
     except (NotADirectory, PathNotFound):
         return touch.kind == "deleted"
     with closing(entry):
@@ -418,7 +419,7 @@ class _Publication:
                 await self._store.set_mode(entry, mode)
 
     async def _entry(self, path: ScopedPath) -> Handle:
-        return await self._store.resolve(path, "entry")
+        return await unfollowed(self._store, path)
 
     def _expected(self, path: ScopedPath) -> Expected:
         return Expected(self._over[path], None)

@@ -495,6 +495,30 @@ async def test_a_working_copy_tells_nothing_of_what_may_not_be_read(tmp_path):
                 await work.discard()
 
 
+@pytest.mark.spec("EXEC-4")
+@pytest.mark.parametrize("rules", ["", rule("hide", "secret/**", subject="agent_run:*")])
+async def test_what_a_link_led_to_is_not_what_stood_at_a_path_beneath_it(tmp_path, rules):
+    """A directory of the same name in a working copy is compared with nothing, not with that."""
+    rules += ALLOW_EXEC
+    async with governed(tmp_path, rules, on_disk=True, state_dir=tmp_path / "state") as house:
+        secret = house.place / "secret"
+        secret.mkdir()
+        (secret / "key").write_text("SECRET\n")
+        (house.place / "link").symlink_to("secret")
+        agent = await house.scope(RUNNING)
+        script = "rm link; mkdir link; echo guess > link/key"
+        result = await agent.exec(shell=script, publish="manual").result()
+        async with await agent.open_work(result.work_id) as work:
+            assert (await work.diff("link/key")).text.splitlines()[2:] == [
+                "@@ -0,0 +1 @@",
+                "+guess",
+            ]
+            version = (await work.changes()).version
+            (secret / "key").write_text("ANOTHER SECRET\n")
+            assert (await work.changes()).version == version
+            await work.discard()
+
+
 @pytest.mark.spec("EXEC-4", "EXEC-8")
 @pytest.mark.parametrize("stands", ["nothing", "file", "changed", "directory", "link"])
 async def test_what_is_left_at_a_hidden_name_is_new_as_far_as_is_told(tmp_path, stands):

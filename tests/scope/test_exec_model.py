@@ -131,6 +131,7 @@ async def test_a_session_leaves_the_tree_that_its_programs_saw(
     ),
     accepts=st.booleans(),
 )
+@hypothesis.example(planted=[], steps=[("replace", "b", "c")], verdicts=[], accepts=True)
 async def test_whatever_is_said_of_what_a_program_left_the_rest_can_be_said_too(
     tmp_path_factory, planted, steps, verdicts, accepts
 ):

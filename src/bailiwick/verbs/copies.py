@@ -29,6 +29,7 @@ from bailiwick.paths import ScopedPath, check_new_name, check_portable, folded, 
 from bailiwick.proposal import Proposal
 from bailiwick.reader import same_tree
 from bailiwick.store import Handle, WritePlan
+from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.approval.agreements import Carrying, CarryingBetween
 from bailiwick.verbs.approval.inventory import Load
 from bailiwick.verbs.entries import existing
@@ -243,7 +244,7 @@ class _Copy:
             above = above.parent
         there.new_parents = []
         for path in reversed(missing):
-            entry = await self._store.resolve(path, "entry")
+            entry = await unfollowed(self._store, path)
             with closing(entry):
                 try:
                     await self._make_dir(entry)
@@ -352,7 +353,7 @@ class _Copy:
     async def _dress(self, path: ScopedPath, stat: Stat) -> None:
         """Give a copy the mode and time of what it was copied from."""
         store = self._store
-        entry = await store.resolve(path, "entry")
+        entry = await unfollowed(store, path)
         with closing(entry):
             if stat.type == "directory":
                 mode = mode_in(self._there.grant.root, stat.mode & 0o777, "directory")
@@ -361,7 +362,7 @@ class _Copy:
 
     async def _version_of(self, path: ScopedPath) -> str:
         store = self._store
-        entry = await store.resolve(path, "entry")
+        entry = await unfollowed(store, path)
         with closing(entry):
             return (await store.stat(entry)).version
 
@@ -369,17 +370,15 @@ class _Copy:
         store = self._store
         for path, _ in self._directories:  # some may have a mode by now that keeps all in them
             try:
-                entry = await store.resolve(path, "entry")
+                entry = await unfollowed(store, path)
                 with closing(entry):
                     await store.set_mode(entry, 0o700)
             except BailiwickError:
                 continue
         for path, version in reversed(self._made):
             try:
-                entry = await store.resolve(path, "entry")
+                entry = await unfollowed(store, path)
                 with closing(entry):
-                    if entry.path != path:
-                        continue
                     if (await store.stat(entry)).version == version or (
                         version is None and entry.type == "directory"
                     ):

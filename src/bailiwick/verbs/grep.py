@@ -33,6 +33,7 @@ from bailiwick.search.results import GrepMatch, GrepResult
 from bailiwick.search.searcher import LineMatch, Searcher
 from bailiwick.store import Child, Handle, Nominates, Surveyed, Surveys
 from bailiwick.text.sniff import is_binary_search
+from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.listing import page_size
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.walks.survey import FilesInRow, Rules, files_in_order
@@ -455,16 +456,14 @@ class _GrepSearch:
     async def _named_file(self, path: ScopedPath) -> None:
         """Look into one file, found again by its canonical name and never through a link."""
         try:
-            handle = await self._call.store.resolve(path, "entry")
+            handle = await unfollowed(self._call.store, path)
         except PathNotFound:
             return
         except BailiwickError:
             self._unreadable.append(path)
             return
         try:
-            # Another canonical name means that a link took the place of a directory meanwhile:
-            # what it leads to was never shown to the policy.
-            if handle.type == "file" and handle.path == path:
+            if handle.type == "file":
                 await self.file(handle)
         finally:
             handle.close()

@@ -30,6 +30,7 @@ from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.model import EntryType, MiB
 from bailiwick.paths import RESERVED_PREFIX, ROOT, ScopedPath
 from bailiwick.store import Handle, Reader, Store
+from bailiwick.unfollowed import unfollowed
 from bailiwick.versions import lines, past
 from bailiwick.working_copies.lower import Below, ShowsBelow
 from bailiwick.working_copies.survey import Survey, by_path, names_at, type_of
@@ -110,7 +111,7 @@ class MaterialisedLower:
 
     async def _look(self, path: ScopedPath) -> Base | None:
         try:
-            entry = await self._store.resolve(path, "entry")
+            entry = await unfollowed(self._store, path)
         except (NotADirectory, PathNotFound):
             return None
         with closing(entry):
@@ -225,8 +226,8 @@ class _Writing:
         store = self._store if below is None else self._lower
         place = ScopedPath(path) if below is None else below
         try:
-            with closing(await store.resolve(place, "entry")) as entry:
-                if entry.type == "file" and entry.path == place:
+            with closing(await unfollowed(store, place)) as entry:
+                if entry.type == "file":
                     await self._read(store, path, node, entry)
                     return
         except _NOT_SHOWN:

@@ -32,6 +32,7 @@ from bailiwick.nodes import ROOT_ID, Node, NodeStore
 from bailiwick.nodes.lookup import beneath
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import Child, Children, Handle, HostDirectory, Reader
+from bailiwick.unfollowed import unfollowed
 from bailiwick.working_copies.base_images import BYTES_MAX
 from bailiwick.working_copies.folder import Folder
 from bailiwick.working_copies.lower import Below
@@ -173,11 +174,11 @@ class OverlayStore(NodeStore):
     async def stat_below(self, path: ScopedPath) -> Stat | None:
         """What stands at a path of the lower tree, if that is its own name."""
         try:
-            entry = await self.lower.resolve(path, "entry", parents=True)
+            entry = await unfollowed(self.lower, path, parents=True)
         except _NOTHING_THERE:
             return None
         with closing(entry):
-            if entry.path != path or entry.type is None:
+            if entry.type is None:
                 return None
             try:
                 return await self.lower.stat(entry)
@@ -216,7 +217,7 @@ class OverlayStore(NodeStore):
 
     async def _read_below(self, node: Node, offset: int, length: int) -> bytes:
         path = ScopedPath(node.id.removeprefix(LOWER))
-        with closing(await self.lower.resolve(path, "entry")) as entry:
+        with closing(await unfollowed(self.lower, path)) as entry:
             found = await self.lower.read(entry, offset, length)
         if found.version != node.version:
             raise HashMismatch("it was changed while it was read", path=path)
@@ -368,7 +369,7 @@ class OverlayStore(NodeStore):
 
     async def copy_up(self, node_id: str, path: ScopedPath, node: Node | None) -> tuple[int, str]:
         """Keep what a file of the lower tree holds, as it is now."""
-        with closing(await self.lower.resolve(path, "entry")) as entry:
+        with closing(await unfollowed(self.lower, path)) as entry:
             stat = await self.lower.stat(entry)
             if node is not None and stat.version != node.version:
                 raise HashMismatch("it was changed meanwhile", path=path)

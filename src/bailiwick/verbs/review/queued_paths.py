@@ -9,6 +9,7 @@ from bailiwick.errors import BailiwickError
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.reviews import QueuedPath
 from bailiwick.store import Reader
+from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.review.path_reviews import PathReview
 from bailiwick.verbs.runs.path_stories import StoryContent
 from bailiwick.versions import Version
@@ -33,7 +34,7 @@ def stands_as(now: StoryContent | None) -> str:
 async def standing(store: Reader, path: ScopedPath) -> str:
     """What stands at a place, by which it is known whether somebody has changed it."""
     try:
-        entry = await store.resolve(path, "entry")
+        entry = await unfollowed(store, path)
     except BailiwickError:
         return ""
     with closing(entry):

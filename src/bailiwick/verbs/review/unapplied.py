@@ -24,6 +24,7 @@ from bailiwick.reviews import (
 )
 from bailiwick.runs import RunBook
 from bailiwick.store import Reader, Store
+from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.branches import merge
 from bailiwick.verbs.modes import mode_in
 from bailiwick.verbs.review.apart import (
@@ -323,7 +324,7 @@ class _Fork:
         return await look_at(store, path, limit, self.contents)
 
     async def _beneath(self, store: Store, path: ScopedPath) -> list[ScopedPath]:
-        entry = await store.resolve(path, "entry")
+        entry = await unfollowed(store, path)
         try:
             return [path.child(each.name) for each in (await store.children(entry)).entries]
         finally:

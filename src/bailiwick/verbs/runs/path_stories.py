@@ -18,6 +18,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.runs import Hunk, OthersHunk, RunChange
 from bailiwick.store import Reader
 from bailiwick.text.weave import Weave, WovenHunk, shown
+from bailiwick.unfollowed import unfollowed
 from bailiwick.versions import ChangeKind, Past, Version, past
 
 OURS: Final = "\0run"
@@ -221,9 +222,10 @@ async def look_at(
     contents: dict[str, bytes],
     known: bytes | None = None,
 ) -> StoryContent | None:
-    """What stands at a place; what was read of it is put into ``contents``, by its hash."""
+    """What stands at a place itself: what a link above it leads to is another place. What was read
+    of it is put into ``contents``, by its hash."""
     try:
-        entry = await store.resolve(path, "entry")
+        entry = await unfollowed(store, path)
     except BailiwickError:
         return None
     with closing(entry):

@@ -23,6 +23,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.policy import permits
 from bailiwick.store import Handle
 from bailiwick.text.merge import merged, with_hunks
+from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.checksum import sha256_of
 from bailiwick.working_copy import Altered, WorkingCopy
 
@@ -43,7 +44,7 @@ async def content_at(call: Call, path: ScopedPath) -> bytes:
     """What a file of the tree holds; nothing where there is none."""
     limit = call.limits.diff_bytes_max
     try:
-        entry = await call.store.resolve(path, "entry")
+        entry = await unfollowed(call.store, path)
     except (NotADirectory, PathNotFound, SymlinkEscape):
         return b""
     with closing(entry):
@@ -53,7 +54,7 @@ async def content_at(call: Call, path: ScopedPath) -> bytes:
 async def version_at(call: Call, path: ScopedPath) -> str:
     """By what it is known whether something else stands at a place of the tree."""
     try:
-        entry = await call.store.resolve(path, "entry")
+        entry = await unfollowed(call.store, path)
     except (NotADirectory, PathNotFound, SymlinkEscape):
         return ""
     with closing(entry):

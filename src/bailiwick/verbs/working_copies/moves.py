@@ -17,6 +17,7 @@ from bailiwick.call import Call
 from bailiwick.errors import BailiwickError
 from bailiwick.paths import ScopedPath
 from bailiwick.policy import Allow
+from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.bulk_changes import decide_use, uses_of
 from bailiwick.verbs.checksum import content_hash
 from bailiwick.versions import Touch
@@ -178,7 +179,7 @@ class Moves:
 
     async def _hash(self, path: ScopedPath) -> str | None:
         if path not in self._hashes:
-            with closing(await self._call.store.resolve(path, "entry")) as entry:
+            with closing(await unfollowed(self._call.store, path)) as entry:
                 self._hashes[path] = await content_hash(self._call.store, entry)
         return self._hashes[path]
 

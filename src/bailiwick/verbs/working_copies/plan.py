@@ -16,6 +16,7 @@ from bailiwick.operations import READ, Operation
 from bailiwick.paths import ScopedPath
 from bailiwick.policy import permits
 from bailiwick.store import Handle
+from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.checksum import content_hash
 from bailiwick.verbs.modes import mode_in
 from bailiwick.verbs.working_copies.content import joined, with_some_hunks
@@ -208,13 +209,9 @@ class _Drawing:
         """None where nothing can stand, since what is above it is no directory. What a link above
         it leads to is something else, and nothing of this copy."""
         try:
-            entry = await self._store.resolve(path, "entry", parents=True)
+            return await unfollowed(self._store, path, parents=True)
         except _NO_WAY:
             return None
-        if entry.path == path:
-            return entry
-        entry.close()
-        return None
 
     async def _now(self, entry: Handle) -> _Now | None:
         if entry.type is None:

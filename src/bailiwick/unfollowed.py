@@ -1,0 +1,18 @@
+"""Holding what stands at a path by its own name: what a link above it leads to has another name, by
+which nobody was asked whether it may be seen or touched."""
+
+from __future__ import annotations
+
+from bailiwick.errors import PathNotFound
+from bailiwick.paths import ScopedPath
+from bailiwick.store import Handle, Reader
+
+
+async def unfollowed(store: Reader, path: ScopedPath, *, parents: bool = False) -> Handle:
+    """The entry at a path, as `Reader.resolve` finds it, through no link. `PathNotFound` where one
+    stands above it."""
+    entry = await store.resolve(path, "entry", parents=parents)
+    if entry.path == path:
+        return entry
+    entry.close()
+    raise PathNotFound("a link stands above it, and is not followed", path=path)
