@@ -3,12 +3,23 @@ which nobody was asked whether it may be seen or touched."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import Protocol
+
 from bailiwick.errors import PathNotFound
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Handle, Reader
+from bailiwick.store import Handle, Look
 
 
-async def unfollowed(store: Reader, path: ScopedPath, *, parents: bool = False) -> Handle:
+class Resolves(Protocol):
+    """A store, or what an act may do to one."""
+
+    def resolve(
+        self, path: ScopedPath, look: Look, *, parents: bool = False
+    ) -> Awaitable[Handle]: ...
+
+
+async def unfollowed(store: Resolves, path: ScopedPath, *, parents: bool = False) -> Handle:
     """The entry at a path, as `Reader.resolve` finds it, through no link. `PathNotFound` where one
     stands above it."""
     entry = await store.resolve(path, "entry", parents=parents)
