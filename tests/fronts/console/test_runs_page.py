@@ -126,7 +126,7 @@ def asked(window, route):
     )
 
 
-MANY = 1_500
+MANY = 800
 
 
 @pytest.mark.spec("REVIEW-6", "WEB-1")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fronts.http.test_serve_command import process
 
-SECONDS = os.environ.get("BAILIWICK_FUZZ_SECONDS", "60")
+SECONDS = os.environ.get("BAILIWICK_FUZZ_SECONDS", "30")
 
 # What every check of the fuzzer is told of this interface, and which of them cannot be held to it.
 CONFIG = """\
