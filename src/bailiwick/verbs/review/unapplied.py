@@ -43,7 +43,15 @@ from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.working_copies.bring_back import bring_back
 from bailiwick.verbs.working_copies.content import content_in
 from bailiwick.version_acts import DiscardWork
-from bailiwick.versions import BranchBeside, Conflict, MergeResult, Plan, UndoResult, lines
+from bailiwick.versions import (
+    BranchBeside,
+    Conflict,
+    Difference,
+    MergeResult,
+    Plan,
+    UndoResult,
+    lines,
+)
 from bailiwick.working_copy import (
     Alterations,
     Altered,
@@ -255,14 +263,8 @@ async def of_fork(call: Call, name: str, runs: RunBook | None) -> ApartChanges:
     """What a fork has changed since it and this branch were one."""
     hands = await hands_of(runs, str(call.grant.root))
     async with _beside(call, name) as beside:
-        paths = [
-            path
-            for each in await lines(call.store).compare(name)
-            for path in (each.path, each.origin)
-            if path is not None
-        ]
         fork = _Fork(call, beside, hands)
-        truncated = await fork.add_all(paths)
+        truncated = await fork.add_all(await lines(call.store).compare(name))
     return ApartChanges(name, fork.found, fork.contents, truncated=truncated, as_of=beside.version)
 
 
@@ -295,9 +297,12 @@ class _Fork:
         self.found: list[ApartPath] = []
         self.contents: dict[str, bytes] = {}
 
-    async def add_all(self, paths: Iterable[ScopedPath]) -> bool:
-        """Look at paths, and at what came or went with a directory; whether there are more."""
-        waiting = sorted(set(paths), key=lambda each: each.order, reverse=True)
+    async def add_all(self, differences: Sequence[Difference]) -> bool:
+        """Look at what differs, and at what came or went with a directory; whether there are
+        more."""
+        others = {path for each in differences if each.kind != "updated" for path in _ends(each)}
+        told = {path for each in differences for path in _ends(each)}
+        waiting = sorted(told, key=lambda each: each.order, reverse=True)
         seen: set[ScopedPath] = set()
         while waiting:
             path = waiting.pop()
@@ -308,15 +313,19 @@ class _Fork:
                 return True
             base = await self._look(self._origin, path)
             theirs = await self._look(self._store, path)
-            if is_alike(base, theirs):
+            if not is_alike(base, theirs):
+                now = await self._look(self._call.store, path)
+                as_it_was = is_alike(base, now)
+                whose = await self._whose(path)
+                self.found.append(ApartPath(path, theirs, now, base, as_it_was, whose))
+            if path not in others:
                 continue
-            now = await self._look(self._call.store, path)
-            as_it_was = is_alike(base, now)
-            whose = await self._whose(path)
-            self.found.append(ApartPath(path, theirs, now, base, as_it_was, whose))
+            # Another directory may stand where one was, which is like it and holds other things.
             for stood, store in ((base, self._origin), (theirs, self._store)):
                 if stood is not None and stood.type == "directory":
-                    waiting += await self._beneath(store, path)
+                    beneath = await self._beneath(store, path)
+                    others.update(beneath)
+                    waiting += beneath
         return False
 
     async def _look(self, store: Reader, path: ScopedPath) -> StoryContent | None:
@@ -337,6 +346,13 @@ class _Fork:
                 subject = found[0].subject
                 return NoteHolder(subject, self._hands.get((subject, found[0].request_id), ()))
         return NoteHolder("")
+
+
+def _ends(difference: Difference) -> Iterable[ScopedPath]:
+    """Where something is, and where it was."""
+    yield difference.path
+    if difference.origin is not None:
+        yield difference.origin
 
 
 Hands = Mapping[tuple[str, str], tuple[str, ...]]
@@ -448,13 +464,13 @@ async def reject_fork(
     planned = PlannedReturn([], {}, [])
     for change, some in chosen:
         each, contents = change.each, changes.contents
-        if change.is_in_pieces and len(some) < len(change.hunks):
-            theirs = change.theirs_without(some)
-            if theirs is None or each.theirs is None:
-                planned.conflicts.append(Conflict(change.path, _ENTANGLED))
-            else:
-                data, mode = theirs
-                come(planned, change.path, mode, data, base_of(each.theirs))
+        # What was accepted of a file before stays in the fork as well.
+        kept = change.theirs_without(some) if change.is_in_pieces else None
+        if kept is not None and each.theirs is not None:
+            data, mode = kept
+            come(planned, change.path, mode, data, base_of(each.theirs))
+        elif len(some) < len(change.hunks):
+            planned.conflicts.append(Conflict(change.path, _ENTANGLED))
         elif change.gone is not None:
             return_whole(planned, change.path, change.gone.base, each.theirs, contents)
         else:

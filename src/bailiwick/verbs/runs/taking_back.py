@@ -187,7 +187,7 @@ def return_whole(
         planned.conflicts.append(Conflict(path, WHOLE_RUN))
         return
     base = None if now is None else base_of(now)
-    if now is not None and (before is None or moved or before.type != now.type):
+    if now is not None and (before is None or moved):
         planned.altered.append(Altered(now.path, None, base))
         base = None
     if before is None:
