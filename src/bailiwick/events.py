@@ -144,7 +144,7 @@ class InFlight:
         """``parents``: directories on the way may be made too."""
         self._places[path] = self._places.get(path, 0) + 1
         if parents:
-            for above in _above(path):
+            for above in path.parents:
                 self._above[above] = self._above.get(above, 0) + 1
 
     def end(self, path: ScopedPath, *, parents: bool = False) -> None:
@@ -152,7 +152,7 @@ class InFlight:
         self.ended += 1
         _count_down(self._places, path)
         if parents:
-            for above in _above(path):
+            for above in path.parents:
                 _count_down(self._above, above)
 
     def covers(self, path: ScopedPath) -> bool:
@@ -160,21 +160,11 @@ class InFlight:
         places = self._places
         if not places:
             return False
-        return path in places or any(above in places for above in _above(path))
+        return path in places or any(above in places for above in path.parents)
 
     def leads_through(self, path: ScopedPath) -> bool:
         """Whether ``path`` is a directory that a change may be making on its way."""
         return path in self._above
-
-
-def _above(path: ScopedPath) -> list[str]:
-    """The directories above a path, but for the root."""
-    found = []
-    text, slash, _ = path.rpartition("/")
-    while slash:
-        found.append(text)
-        text, slash, _ = text.rpartition("/")
-    return found
 
 
 def _count_down(counts: dict[str, int], key: str) -> None:

@@ -74,6 +74,16 @@ class ScopedPath(str):
         """The directory this lies in; the root is its own parent."""
         return ScopedPath(self.rpartition("/")[0] or ".")
 
+    @property
+    def parents(self) -> list[ScopedPath]:
+        """The directories this lies in, the nearest first, but for the root."""
+        found = []
+        text, slash, _ = self.rpartition("/")
+        while slash:
+            found.append(ScopedPath(text))
+            text, slash, _ = text.rpartition("/")
+        return found
+
     def child(self, name: str) -> ScopedPath:
         """The place called ``name`` in this directory; ``name`` is one component, as listed."""
         return ScopedPath(name if self == "." else f"{self}/{name}")

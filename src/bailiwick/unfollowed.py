@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Protocol
 
-from bailiwick.errors import PathNotFound
+from bailiwick.errors import PathNotFound, SymlinkEscape, TooManyLinks
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Look
 
@@ -22,8 +22,11 @@ class Resolves(Protocol):
 async def unfollowed(store: Resolves, path: ScopedPath, *, parents: bool = False) -> Handle:
     """The entry at a path, as `Reader.resolve` finds it, through no link. `PathNotFound` where one
     stands above it."""
-    entry = await store.resolve(path, "entry", parents=parents)
-    if entry.path == path:
-        return entry
-    entry.close()
+    try:
+        entry = await store.resolve(path, "entry", parents=parents)
+        if entry.path == path:
+            return entry
+        entry.close()
+    except (SymlinkEscape, TooManyLinks):
+        pass
     raise PathNotFound("a link stands above it, and is not followed", path=path)

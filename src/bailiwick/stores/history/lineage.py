@@ -119,7 +119,7 @@ class Lineage:
         self, path: ScopedPath, bound: HistoryPosition, after: HistoryPosition
     ) -> tuple[HistoryPosition, Effect] | None:
         """The newest move of a directory that the path lies in, between two effects."""
-        above = [str(each) for each in _above(path)]
+        above = [str(each) for each in path.parents]
         if not above:
             return None
         marks = ",".join("?" * len(above))
@@ -308,15 +308,6 @@ def _first(rows: Sequence[tuple[Any, ...]]) -> tuple[HistoryPosition, Effect] | 
 def _between(path: ScopedPath) -> tuple[str, str]:
     """Between which texts all paths beneath a directory lie."""
     return ("", "\U0010ffff") if path.is_root else (f"{path}/", f"{path}0")
-
-
-def _above(path: ScopedPath) -> list[ScopedPath]:
-    """The directories that a path lies in."""
-    found = []
-    while not path.parent.is_root and not path.is_root:
-        path = path.parent
-        found.append(path)
-    return found
 
 
 def _kind(happened: Happened) -> ChangeKind:

@@ -495,20 +495,13 @@ def _around(
     changes: Sequence[ApartChange], kind: ChangeKind, paths: Collection[ScopedPath]
 ) -> list[ApartChange]:
     """Directories that come, or go, with something in them that does."""
-    above = {path.parent for path in paths}
-    above |= {each for path in paths for each in _parents(path)}
+    above = {each for path in paths for each in path.parents}
     return [
         each
         for each in changes
         if each.kind == kind and each.type == "directory" and each.path in above
         and each.against is None
     ]  # fmt: skip
-
-
-def _parents(path: ScopedPath) -> Iterable[ScopedPath]:
-    while not path.is_root:
-        path = path.parent
-        yield path
 
 
 def _inside(directory: ApartChange, changes: Sequence[ApartChange]) -> Iterable[ScopedPath]:

@@ -102,11 +102,15 @@ class PathReview:
         self.place = self.path
         fits = is_text(self.agreed) and is_text(stood)
         if run is None:
-            if self.agreed is not None and _mode(before) == _mode(stood) and stood is not None:
+            if before is None or stood is None:  # who makes or removes all of it agrees to all
+                self._text = ReviewedText(text_at(stood)) if is_text(stood) else None
+                self.agreed = stood
+                return
+            if self.agreed is not None and _mode(before) == _mode(stood):
                 stood = stood._replace(mode=self.agreed.mode)  # it has that which an agent set
             if fits and self._text is not None:
                 self._text.write(None, text_at(stood))
-            elif before is not None and stood is not None and not differs(before, stood):
+            elif not differs(before, stood):
                 # Who moves it has not written what is in it.
                 if self.agreed is not None and self.agreed.path == before.path:
                     self.agreed = self.agreed._replace(path=stood.path)
@@ -159,6 +163,17 @@ class PathReview:
             id = digest if number == 1 else hunk_id(run, self.path, digest, str(number))
             left.append(LeftHunk(id, run, tuple(runs), piece))
         return [*left, *self._mode()]
+
+    @property
+    def home(self) -> ScopedPath | None:
+        """Where it comes back to if it is taken back, if that is not where it stands."""
+        if self.agreed is None or (self.now is not None and self.now.path == self.agreed.path):
+            return None
+        return self.agreed.path
+
+    @property
+    def is_lost_directory(self) -> bool:
+        return self.now is None and self.agreed is not None and self.agreed.type == "directory"
 
     def _is_other(self) -> bool:
         """Whether it is another thing than was agreed to, whatever its lines are."""

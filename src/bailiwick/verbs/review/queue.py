@@ -369,6 +369,7 @@ async def reject(
         subjects = {row.subject for name in names if (row := looked.rows.get(name)) is not None}
         wait_s = call.limits.review_wait_seconds_max
         await refuse_at_work(runs, subjects, str(call.grant.root), wait_s)
+    some = await _with_directories(looked, some)
     planned = PlannedReturn([], {}, [])
     for review, hunks in some:
         review.take_back(planned, {each.id for each in hunks}, looked.contents)
@@ -376,7 +377,8 @@ async def reject(
     verdicts = [each for review, hunks in some for each in _verdicts(review, hunks, accepted=False)]
     notes = _notes(call, looked, some, note)
     left = looked.left
-    proposal = await bring(call, ignores, planned, preview)
+    new = [each for each in planned.altered if each.base is None and each.type is not None]
+    proposal = await bring(call, ignores, planned, preview, {each.path: None for each in new})
 
     def spoken(done: UndoResult) -> ReviewSpoken:
         took = [] if done.conflicts else [each.hunk for each in verdicts]
@@ -393,6 +395,19 @@ async def reject(
 
     result = proposal.result
     return then(proposal, lambda done: spoken(result(done)))
+
+
+async def _with_directories(looked: ReviewLook, some: Chosen) -> Chosen:
+    """What is chosen, with the directories that went and that some of it is to lie in again."""
+    homes = [home for review, _ in some if (home := review.home) is not None]
+    needed = {above for home in homes for above in home.parents}
+    needed -= {review.place for review, _ in some}
+    around = []
+    for queued in looked.queued:
+        review = await looked.review(queued) if queued.path in needed else None
+        if review is not None and review.is_lost_directory:
+            around.append((review, review.hunks()))
+    return [*some, *around]
 
 
 async def refuse_at_work(

@@ -137,7 +137,8 @@ class _Looking:
                 stands = "" if self.telling.knows_all else stands_as(now)
                 return queued_path(review, path, versions, stands)
         stands = await self._standing(path)
-        place, versions = await self._carried.found(candidate)
+        known = self._all_scanned.versions[path]
+        place, versions = await self._carried.found(candidate, known)
         review = await self._told(place, versions, await self.telling.now(place))
         return queued_path(review, place, versions, stands)
 

@@ -18,15 +18,17 @@ class CarriedThings:
             each for each in versions if each.kind == "moved" and each.type == "directory"
         ]
 
-    async def found(self, touched: Sequence[Version]) -> tuple[ScopedPath, list[Version]]:
+    async def found(
+        self, touched: Sequence[Version], known: Sequence[Version]
+    ) -> tuple[ScopedPath, list[Version]]:
         """Where something lies now, and all its versions, oldest first: told by some of them,
-        newest first. What lies nowhere any more has those."""
+        newest first. What lies nowhere any more has those that are ``known`` of its path."""
         newest = touched[0]
         place, versions = await self.at(newest)
         if place.is_root:  # what changed too much to be told by path is no version of its own
             every = {int(each.version): each for each in (*touched, *versions)}
             return place, [every[number] for number in sorted(every)]
-        return place, versions or list(reversed(touched))
+        return place, versions or list(reversed(known))
 
     async def at(self, newest: Version) -> tuple[ScopedPath, list[Version]]:
         """Where something lies now, and all that is told of it there, by the last that is known of

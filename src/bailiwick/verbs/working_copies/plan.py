@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Final, NamedTuple
 
 from bailiwick.call import Call
-from bailiwick.errors import NotADirectory, PathNotFound, SymlinkEscape
+from bailiwick.errors import NotADirectory, PathNotFound
 from bailiwick.model import EntryType
 from bailiwick.operations import READ, Operation
 from bailiwick.paths import ScopedPath
@@ -33,7 +33,8 @@ from bailiwick.working_copy import (
 
 _PERMISSIONS: Final = 0o777
 _DIRECTORY_MODE: Final = 0o755
-_NO_WAY: Final = (NotADirectory, PathNotFound, SymlinkEscape)
+_HOLDS_MORE: Final = "something lies in it that does not go with it"
+_NO_WAY: Final = (NotADirectory, PathNotFound)
 
 _PATHS_BETWEEN_PAUSES: Final = 256
 """After so many paths looked at, others get their turn."""
@@ -162,7 +163,9 @@ class _Drawing:
         path, base = each.path, each.base
         data: bytes | None = None
         reason = WorkConflict(path=path).reason
-        if self._wanted.merge and path not in self._wanted.hunks and now is not None:
+        if now is not None and base is not None and now.type == base.type == "directory":
+            reason = _HOLDS_MORE
+        elif self._wanted.merge and path not in self._wanted.hunks and now is not None:
             if each.type == now.type == "file" and base is not None and base.type == "file":
                 data = await joined(self._call, self._copy, each, entry)
             reason = f"{reason}, and it cannot be joined with that"
@@ -266,11 +269,11 @@ class _Drawing:
         if path.parent in self._made:
             return True
         try:
-            found = await self._store.resolve(path.parent, "object", directory=True)
+            found = await unfollowed(self._store, path.parent)
         except _NO_WAY:
             return False
         with closing(found):
-            return found.path == path.parent
+            return found.type == "directory"
 
     def _mode(self, each: Altered) -> int:
         assert each.type is not None

@@ -36,6 +36,11 @@ export function fill(element, ...children) {
   return append(element, children);
 }
 
+// What is drawn anew between the press of a button and its release is never clicked.
+export async function released() {
+  while (document.querySelector("button:active")) await new Promise(requestAnimationFrame);
+}
+
 // One line drawings, 20 by 20, in the colour of the text around them.
 const DRAWINGS = {
   folder: "M2.5 5.5a1.5 1.5 0 0 1 1.5-1.5h3.6l1.9 2H16a1.5 1.5 0 0 1 1.5 1.5v7A1.5 1.5 0 0 1 16 16H4a1.5 1.5 0 0 1-1.5-1.5z",

@@ -2,7 +2,7 @@
 // it, as a whole, by file or by a few lines. What they did apart, in a working copy, is judged here
 // too: accepted it comes into the tree, rejected it is given up.
 
-import { h, fill, icon } from "../dom.js";
+import { h, fill, icon, released } from "../dom.js";
 import * as api from "../api.js";
 import { state, on } from "../state.js";
 import { go, here } from "../router.js";
@@ -24,7 +24,7 @@ export function view({ path }) {
   const leave = () => localStorage.setItem(looked(), String(Date.now()));
   addEventListener("pagehide", leave);
   load(page);
-  return { element, title: "Runs", key: (event) => page.files?.key(event) ?? false, close: () => { for (const forget of following) forget(); clearTimeout(page.timer); page.files?.close(); page.closed = true; removeEventListener("pagehide", leave); if (here().view !== "runs") leave(); } }; // from one run to the next one is still looking
+  return { element, title: "Runs", key: (event) => page.files?.key(event) ?? false, close: () => { for (const forget of following) forget(); clearTimeout(page.timer); closeFiles(page); page.closed = true; removeEventListener("pagehide", leave); if (here().view !== "runs") leave(); } }; // from one run to the next one is still looking
 }
 
 async function load(page) {
@@ -99,16 +99,20 @@ async function showWork(page, work) {
   await showFiles(page, files);
 }
 
-function closeFiles(page) { page.files?.close(); page.files = null; }
+function closeFiles(page) { page.files?.close(); page.files = page.coming = null; }
 
+// A list takes the place of another when it is there, and not under somebody who types or presses.
 async function showFiles(page, files) {
-  const place = page.shown === page.chosen ? page.files?.place() : null;
+  page.coming = files;
+  await files.begin();
+  await released();
+  const isSame = page.shown === page.chosen;
+  if (page.coming !== files || (isSame && page.files?.settles)) { files.close(); return; }
+  const place = isSame ? page.files?.place() : null;
   if (place) files.marked = page.files.marked;
   closeFiles(page);
   page.files = files;
   page.shown = page.chosen;
-  await files.begin();
-  if (page.files !== files) return;
   fill(page.detail, page.head, files.element);
   files.goTo(place);
 }

@@ -1,5 +1,5 @@
-"""A fork is changed at random and verdicts are given on it at random: in the end it and its tree
-are one, and whoever only said yes, or only said no, has the fork's tree, or the one before."""
+"""Agents change a tree, or a fork of it, at random, and verdicts are given on that at random:
+whoever only said yes has what they left, whoever only said no what was there before."""
 
 from contextlib import aclosing
 
@@ -8,7 +8,9 @@ import pytest
 from hypothesis import strategies as st
 
 from bailiwick.errors import BailiwickError, InternalError
+from bailiwick.verbs.runs.taking_back import WHOLE_RUN
 from tests.sandboxes.steps import PATHS, TREES
+from tests.scope.test_runs import each_kind, rooted
 from tests.scope.volumes import volume
 
 NUMBERS = st.lists(st.integers(0, 20), min_size=1, max_size=3)
@@ -62,13 +64,26 @@ async def pictured(fs, path="."):
     return found
 
 
+async def say(review, verdicts, **part):
+    """As far as each can be said alone."""
+    for accept, numbers in verdicts:
+        queue = await review.queue(**part)
+        hunks = [hunk.id for file in queue.files for hunk in file.hunks]
+        if hunks:
+            some = [hunks[number % len(hunks)] for number in numbers]
+            await (review.accept if accept else review.reject)(some, **part)
+
+
+VERDICTS = st.lists(st.tuples(st.booleans(), NUMBERS), max_size=6)
+
+
 @pytest.mark.slow
 @pytest.mark.spec("REVIEW-2")
 @hypothesis.settings(max_examples=40)
 @hypothesis.given(
     planted=st.lists(STEPS, max_size=4),
     steps=st.lists(STEPS, min_size=1, max_size=6),
-    verdicts=st.lists(st.tuples(st.booleans(), NUMBERS), max_size=6),
+    verdicts=VERDICTS,
     accepts=st.booleans(),
 )
 @hypothesis.example([], [("remove", "a", "a"), ("mkdir", "a", "a")], [], True)
@@ -85,17 +100,42 @@ async def test_whatever_is_said_of_a_fork_it_and_its_tree_are_one_in_the_end(
         async with aclosing(await fs.fork("try")) as fork:
             await take(fork, steps)
             wanted = await pictured(fork)
-            for accept, numbers in verdicts:
-                queue = await fs.review.queue(fork="try")
-                hunks = [hunk.id for file in queue.files for hunk in file.hunks]
-                if hunks:
-                    some = [hunks[number % len(hunks)] for number in numbers]
-                    say = fs.review.accept if accept else fs.review.reject
-                    await say(some, fork="try")  # or it is refused, as half of something may be
-            say = fs.review.accept if accepts else fs.review.reject
-            assert (await say(fork="try")).conflicts == []
+            await say(fs.review, verdicts, fork="try")
+            all_of_it = fs.review.accept if accepts else fs.review.reject
+            assert (await all_of_it(fork="try")).conflicts == []
             assert (await fs.review.queue(fork="try")).left == 0
             now = await pictured(fs)
             assert now == await pictured(fork)
             if {accepts, *(accept for accept, _ in verdicts)} == {accepts}:
                 assert now == (wanted if accepts else before)
+
+
+@pytest.mark.slow
+@pytest.mark.spec("REVIEW-2")
+@each_kind
+@hypothesis.settings(max_examples=20)
+@hypothesis.given(
+    planted=st.lists(STEPS, max_size=4),
+    steps=st.lists(STEPS, min_size=1, max_size=6),
+    verdicts=VERDICTS,
+    accepts=st.booleans(),
+)
+@hypothesis.example([], [("remove", "a", "")], [(True, [0, 2]), (False, [0])], False)
+@hypothesis.example([], [("remove", "b", ""), ("link", "b", "b/a")], [(False, [0, 1])], False)
+async def test_whatever_is_said_of_what_an_agent_did_the_rest_can_be_said_too(
+    tmp_path_factory, kind, planted, steps, verdicts, accepts
+):
+    async with rooted(tmp_path_factory.mktemp("model"), kind) as (person, agent):
+        await take(person, [*TREES, *planted])
+        before = await pictured(person)
+        await take(await agent("one"), steps)
+        wanted = await pictured(person)
+        await say(person.review, verdicts)
+        all_of_it = person.review.accept if accepts else person.review.reject
+        done = await all_of_it(paths=["."])
+        # A directory that was moved goes back with its run.
+        reasons = {each.reason for each in done.conflicts}
+        assert reasons <= (set() if accepts else {WHOLE_RUN})
+        assert (await person.review.queue()).left == (done.left if reasons else 0)
+        if not reasons and {accepts, *(accept for accept, _ in verdicts)} == {accepts}:
+            assert await pictured(person) == (wanted if accepts else before)
