@@ -291,7 +291,8 @@ class Wanted(NamedTuple):
     what others have changed too is joined with that, where lines allow it. ``hunks`` are those of
     single files that alone are meant, by number; ``texts`` what files are to become. What is to
     stand ``over`` what others have made of a place, of which that is the version (None where they
-    removed it), is no conflict. ``seen`` is the version of all that somebody has looked at."""
+    removed it), is no conflict. ``seen`` is the version of all that somebody has looked at, and
+    ``leaves`` what will have been moved away before."""
 
     publish: Publish
     only: frozenset[ScopedPath] | None = None
@@ -302,6 +303,7 @@ class Wanted(NamedTuple):
     texts: Mapping[ScopedPath, ChosenText] = {}
     over: Mapping[ScopedPath, str | None] = {}
     seen: str | None = None
+    leaves: frozenset[ScopedPath] = frozenset()
 
     def covers(self, path: ScopedPath) -> bool:
         if self.exactly is not None:

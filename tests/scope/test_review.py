@@ -400,44 +400,6 @@ async def test_what_came_and_went_with_its_directory_is_left_and_comes_back(tmp_
         assert await left(person) == []
 
 
-@pytest.mark.spec("REVIEW-2")
-@each_kind
-async def test_a_file_comes_back_with_the_directories_that_went_around_it(tmp_path, kind):
-    async with rooted(tmp_path, kind) as (person, agent):
-        await person.write_text("d/e/f", "f\n", parents=True)
-        await person.write_text("d/g", "g\n")
-        await person.set_mode("d/e", 0o750)
-        await (await agent("one")).remove("d", recursive=True)
-        queue = await person.review.queue()
-        found = {str(each.path): each.hunks[0].id for each in queue.files}
-        outer, inner, file, other = (found[path] for path in ("d", "d/e", "d/e/f", "d/g"))
-        done = await person.review.reject(file)
-        assert (set(done.rejected), done.conflicts) == ({inner, outer, file}, [])
-        assert await text(person, "d/e/f") == "f\n"
-        assert (await person.stat("d/e")).mode == 0o750
-        assert await ids(person) == [other]
-        # Who has agreed that a directory went has it made anew for what is to lie in it.
-        await person.remove("d", recursive=True)
-        await person.review.reject(other)
-        assert await text(person, "d/g") == "g\n"
-        assert await ids(person) == []
-
-
-@pytest.mark.spec("REVIEW-2")
-@each_kind
-async def test_a_new_directory_does_not_go_without_what_lies_in_it(tmp_path, kind):
-    async with rooted(tmp_path, kind) as (person, agent):
-        await (await agent("one")).write_text("d/f", "f\n", parents=True)
-        directory = next(
-            file.hunks[0].id for file in (await person.review.queue()).files if file.path == "d"
-        )
-        done = await person.review.reject(directory)
-        assert [(each.path, each.reason) for each in done.conflicts] == [
-            ("d", "something lies in it that does not go with it")
-        ]
-        assert await text(person, "d/f") == "f\n"
-
-
 @pytest.mark.spec("REVIEW-1")
 @each_kind
 async def test_who_moves_a_file_has_not_agreed_to_what_is_in_it(tmp_path, kind):

@@ -133,7 +133,7 @@ async def test_whatever_is_said_of_what_an_agent_did_the_rest_can_be_said_too(
         await say(person.review, verdicts)
         all_of_it = person.review.accept if accepts else person.review.reject
         done = await all_of_it(paths=["."])
-        # A directory that was moved goes back with its run.
+        # What was moved over something else, or has moved about, goes back with its run.
         reasons = {each.reason for each in done.conflicts}
         assert reasons <= (set() if accepts else {WHOLE_RUN})
         assert (await person.review.queue()).left == (done.left if reasons else 0)

@@ -370,7 +370,7 @@ async def reject(
         wait_s = call.limits.review_wait_seconds_max
         await refuse_at_work(runs, subjects, str(call.grant.root), wait_s)
     some = await _with_directories(looked, some)
-    planned = PlannedReturn([], {}, [])
+    planned = PlannedReturn()
     for review, hunks in some:
         review.take_back(planned, {each.id for each in hunks}, looked.contents)
     planned.altered.sort(key=lambda each: each.path.order)

@@ -396,7 +396,7 @@ async def accept_fork(
             return _accepted(call, changes, chosen, done.changed, done.conflicts)
 
         return then(merging, lambda done: all_of_it(merged(done)))
-    planned = PlannedReturn([], {}, [])
+    planned = PlannedReturn()
     for change, some in chosen:
         if change.is_in_pieces:
             data, mode = change.with_only(some)
@@ -420,7 +420,7 @@ async def settle_fork(
     """Have one file that both changed be what somebody settled, on the side where it ``stands``
     so."""
     refuse_agents(call)
-    planned = PlannedReturn([], {}, [])
+    planned = PlannedReturn()
     if settling.text is None:
         return_whole(planned, change.path, change.each.theirs, stands, changes.contents)
     else:
@@ -461,7 +461,7 @@ async def reject_fork(
     one is there again."""
     refuse_agents(call)
     chosen = changes.chosen(part.ids, part.paths)
-    planned = PlannedReturn([], {}, [])
+    planned = PlannedReturn()
     for change, some in chosen:
         each, contents = change.each, changes.contents
         # What was accepted of a file before stays in the fork as well.

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from bailiwick.call import Call
 from bailiwick.paths import ScopedPath
 from bailiwick.proposal import Proposal
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
+from bailiwick.verbs.runs.moved_back import MoveBack, moved_back
 from bailiwick.verbs.runs.path_stories import PathStory, StoryContent, WovenStory, whole_id
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.working_copies.bring_back import with_their_directories
@@ -28,12 +28,15 @@ _MOVED_ON = "others have moved it on since, or removed it"
 WHOLE_RUN = "this can only be put back with all of the run"
 
 
-class PlannedReturn(NamedTuple):
-    """What is to come of places, with the bytes of files; and what stands against it."""
+class PlannedReturn:
+    """What is to come of places, with the bytes of files; directories that go back to where they
+    lay, with all that lies in them; and what stands against it."""
 
-    altered: list[Altered]
-    contents: dict[ScopedPath, bytes]
-    conflicts: list[Conflict]
+    def __init__(self) -> None:
+        self.altered: list[Altered] = []
+        self.contents: dict[ScopedPath, bytes] = {}
+        self.moves: list[MoveBack] = []
+        self.conflicts: list[Conflict] = []
 
 
 class ReturningCopy:
@@ -89,7 +92,7 @@ def plan_return(
     hunks: Collection[str] | None,
 ) -> PlannedReturn:
     """What becomes of the places of a run when it is taken back: all of it, or some ``hunks``."""
-    planned = PlannedReturn([], {}, [])
+    planned = PlannedReturn()
     for story in stories:
         if story.replaces:
             # Two things would have to come back, each to its place: that is more than is told here.
@@ -183,8 +186,11 @@ def return_whole(
     data = None if before is None or before.sha256 is None else contents.get(before.sha256)
     unfit = before is not None and before.type == "file" and data is None
     moved = before is not None and now is not None and before.path != now.path
-    if unfit or (moved and before is not None and before.type == "directory"):
+    if unfit:
         planned.conflicts.append(Conflict(path, WHOLE_RUN))
+        return
+    if before is not None and now is not None and moved and before.type == "directory":
+        planned.moves.append(MoveBack(now.path, before.path))
         return
     base = None if now is None else base_of(now)
     if now is not None and (before is None or moved):
@@ -229,9 +235,13 @@ async def bring(
     stand ``over`` what was seen does so, as in `Wanted`."""
     copy = ReturningCopy(planned)
     found = Alterations(planned.altered, [], [])
-    drawn = await draw(call, copy, found, Wanted("atomic", over=over))
+    moved = await moved_back(call, planned.moves, planned.altered)
+    leaves = frozenset(each.origin for each in moved.early if each.origin is not None)
+    drawn = await draw(call, copy, found, Wanted("atomic", over=over, leaves=leaves))
     conflicts = [*planned.conflicts, *(Conflict(c.path, c.reason) for c in drawn.conflicts)]
-    touches = [] if conflicts else with_their_directories(drawn.touches)
+    conflicts += [Conflict(each, WHOLE_RUN) for each in moved.blocked]
+    touches = [*moved.early, *drawn.touches, *moved.late]
+    touches = [] if conflicts else with_their_directories(touches)
     plan = Plan(touches, conflicts)
 
     async def plan_it() -> Plan:

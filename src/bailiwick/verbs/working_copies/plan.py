@@ -94,7 +94,7 @@ class _Drawing:
         self._copy = copy
         self._wanted = wanted
         self._store = call.store
-        self._gone = {each.path for each in altered if each.type is None}
+        self._gone = {each.path for each in altered if each.type is None} | wanted.leaves
         self._made = {
             each.path
             for each in altered
