@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -82,7 +82,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     ``rehearsal`` is for a front that must know beforehand whether a person will be asked: it is
     told the question, or None where there is none, and a change then ends as `ApprovalDenied`
     before anything is done. ``title`` and ``step`` name the run and the step that calls are part
-    of, for people. ``key`` is for one change, and kept with it where the store keeps keys.
+    of, for people. ``key`` is for one change, and kept with it where the store keeps keys. A verb
+    that decides about what lies apart has what it will answer kept by ``foretell``, under its name,
+    right before it does anything.
     """
 
     front: str = "python"
@@ -93,6 +95,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     step: str | None = None
     key: bytes | None = None
+    foretell: Callable[[str, Any], Awaitable[None]] | None = None
 
 
 class Target(msgspec.Struct, gc=False):

@@ -139,6 +139,10 @@ class Workplace(Protocol):
         """Those that were left, oldest first."""
         ...
 
+    async def was_done(self, key: bytes) -> bool:
+        """Whether what somebody decided about one of them under a key was done."""
+        ...
+
 
 class WorkInfo(Value, frozen=True, kw_only=True):
     """A working copy that holds what is not in the tree."""

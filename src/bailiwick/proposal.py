@@ -60,7 +60,8 @@ class Proposal(msgspec.Struct, Generic[Result]):
     ``result`` is called with what the act returned: what was done is done, and it may neither wait
     nor fail. ``cost`` charges quotas, where there are some; for a stream ``counting`` does, as it
     comes. ``last_look`` is awaited right before the act, ``afterwards`` after it. ``touches`` are
-    places beyond those of the call that it will change.
+    places beyond those of the call that it will change. ``foretold`` is what the result will be, as
+    far as that is known before the act is done.
     """
 
     act: Act[Any] | None
@@ -71,6 +72,7 @@ class Proposal(msgspec.Struct, Generic[Result]):
     last_look: Callable[[], Awaitable[None]] | None = None
     afterwards: Callable[[], Awaitable[None]] | None = None
     touches: tuple[ScopedPath, ...] = ()
+    foretold: Callable[[], Result] | None = None
 
 
 class Came:

@@ -25,7 +25,7 @@ from bailiwick.versions import (
     leases,
     remembers,
 )
-from bailiwick.working_copy import Alterations, Publishing, WorkingCopy
+from bailiwick.working_copy import Alterations, GivingUp, Publishing, WorkingCopy
 
 
 class KeepSnapshot(Act[Snapshot], frozen=True, eq=False):
@@ -196,6 +196,8 @@ class BringBack(_Planned, frozen=True, eq=False):
 
     async def _settle(self) -> None:
         copy, what = self.copy, self.what
+        if what.mark.key is not None:
+            await copy.note_done(what.mark.key)
         for path in what.partly & paths_of(self.cleared):
             await copy.rebase(path, what.merged[path])
         brought = (self.settled | paths_of(self.cleared)) - what.partly - what.kept
@@ -204,24 +206,48 @@ class BringBack(_Planned, frozen=True, eq=False):
 
 class DiscardWork(Act[None], frozen=True, eq=False):
     """Give up what was changed in a working copy, as it was ``seen``: all of it where ``paths`` is
-    None, and some of it in the files that are ``rewritten``."""
+    None, and some of it in the files that are ``rewritten``. Under a ``key`` that is kept with the
+    copy while it is under way, as with `BringBack`."""
 
     copy: WorkingCopy
     seen: Alterations
     paths: tuple[ScopedPath, ...] | None
     rewritten: Mapping[ScopedPath, bytes] = {}
+    key: bytes | None = None
 
     @property
     def words(self) -> str:
         return f"give up what was changed in the working copy {self.copy.id}"
 
     async def on(self, store: Store) -> None:
-        if self.paths is None:
+        if self.key is not None:
+            await to_the_end(self._give_up_under(self.key))
+        elif self.paths is None:
             await self.copy.discard(self.seen)
-            return
+        else:
+            await self._give_up(self.paths)
+
+    async def _give_up(self, paths: tuple[ScopedPath, ...]) -> None:
         for path, data in self.rewritten.items():
             await self.copy.rewrite(path, data, self.seen)
-        await self.copy.settle(self.paths, self.seen)
+        await self.copy.settle(paths, self.seen)
+
+    async def _give_up_under(self, key: bytes) -> None:
+        copy, seen, whole = self.copy, self.seen, self.paths is None
+        paths = self.paths if self.paths is not None else [each.path for each in seen.altered]
+        meant = {*paths, *self.rewritten}
+        marks = {each.path: each.mark for each in seen.altered if each.path in meant}
+        await copy.giving_up(GivingUp(key, whole, frozenset(paths), self.rewritten, marks))
+        try:
+            if self.paths is not None:
+                await self._give_up(self.paths)
+        except BaseException:
+            await copy.giving_up(None)
+            raise
+        await copy.note_done(key)
+        if whole:
+            await copy.discard(seen)
+        await copy.giving_up(None)
 
 
 class Commit(_Planned, frozen=True, eq=False):

@@ -17,6 +17,7 @@ from typing import Final, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 import msgspec
 
+from bailiwick.change_log import Logs
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.model import ANYTHING, Change, EntryType, Expected, Value
 from bailiwick.paths import ScopedPath
@@ -493,6 +494,12 @@ def lines(store: Reader) -> Lines:
 
 def branches(store: Store) -> Branches:
     return cast(Branches, lines(store))
+
+
+def recalls(store: Store) -> Recalls | None:
+    """What knows the changes of a store again by the keys they were made under, where it does."""
+    log: object = store.log if "Logs" in store.powers and isinstance(store, Logs) else None
+    return log if isinstance(log, Recalls) else None
 
 
 def check_leases(store: Reader) -> None:

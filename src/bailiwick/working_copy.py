@@ -152,6 +152,24 @@ class Publishing(NamedTuple):
     kept: frozenset[ScopedPath] = frozenset()
 
 
+class GivingUp(NamedTuple):
+    """What is being given up under a ``key``, kept with the working copy until all of it was:
+    ``paths``, some of what is in the files that are ``rewritten``, or with ``whole`` the copy
+    itself. ``marks`` are those of all of them, as somebody has seen them."""
+
+    key: bytes
+    whole: bool
+    paths: frozenset[ScopedPath]
+    rewritten: Mapping[ScopedPath, bytes]
+    marks: Mapping[ScopedPath, str | None]
+
+    @property
+    def seen(self) -> Alterations:
+        return Alterations(
+            [Altered(path, None, None, mark=x) for path, x in self.marks.items()], [], []
+        )
+
+
 class CopyContents(Protocol):
     """The bytes that a plan brings, and room for those that it replaces until all of it is done."""
 
@@ -189,6 +207,15 @@ class WorkingCopy(CopyContents, Protocol):
 
     async def publishing(self, what: Publishing | None) -> None:
         """Have it on record that this is being brought back, or that nothing is any more."""
+        ...
+
+    async def giving_up(self, what: GivingUp | None) -> None:
+        """Have it on record that this is being given up, or that nothing is any more."""
+        ...
+
+    async def note_done(self, key: bytes) -> None:
+        """Have it known that what somebody decided under a key was done, also when the copy is
+        gone."""
         ...
 
     async def settle(self, published: Collection[ScopedPath], seen: Alterations) -> None:

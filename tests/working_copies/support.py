@@ -92,6 +92,12 @@ class CopyByHand:
     async def publishing(self, what):
         self.notes.append(what)
 
+    async def giving_up(self, what):
+        self.notes.append(what)
+
+    async def note_done(self, key):
+        self.notes.append(key)
+
     async def settle(self, published, seen):
         for path in published:
             self.altered.pop(path, None)

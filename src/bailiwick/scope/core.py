@@ -17,7 +17,7 @@ from bailiwick.limits import Limits
 from bailiwick.operations import Access, Command, Operation
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
-from bailiwick.proposal import Prepare
+from bailiwick.proposal import Prepare, Proposal
 from bailiwick.runs import check_run_name
 from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_request_id, checking, locking
@@ -284,6 +284,19 @@ class ScopeCore:
             call.given = given
             prepare = checking(given, prepare)
         return self._carry_out(call, prepare, as_of, missing)
+
+    def _foretelling(self, verb: str, proposal: Proposal[Result]) -> Proposal[Result]:
+        """A proposal whose answer is kept before it is done, where somebody asks under a key."""
+        foretell, foretold, look = self._caller.foretell, proposal.foretold, proposal.last_look
+        if foretell is None or foretold is None:
+            return proposal
+
+        async def last_look() -> None:
+            if look is not None:
+                await look()
+            await foretell(verb, foretold())
+
+        return msgspec.structs.replace(proposal, last_look=last_look)
 
     def _carry_out(
         self,

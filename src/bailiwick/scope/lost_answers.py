@@ -6,18 +6,19 @@ again from that version and from what stood there before and after it. What cann
 or not to this caller, is left out of it; where that is all of it, it is said that it was done.
 
 What a transaction would be answered is known before it is committed, and cannot be made again: it
-is kept by whoever asks for it (`foretold`). What touches nothing of the tree (snapshots, forks,
-locks) the store itself does once under a key: it is asked again.
+is kept by whoever asks for it (`Caller.foretell`). So is what somebody decides about what agents
+did, in the tree or apart from it. Whether that came to pass is known to the store, and of working
+copies where they lie. What touches nothing of the tree (snapshots, forks, locks) the store itself
+does once under a key: it is asked again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from bailiwick.change_log import Logs
 from bailiwick.errors import BailiwickError, InternalError, PathOutsideWorkspace
 from bailiwick.model import Change, ChangeResult, Edit, EditResult, WriteResult
 from bailiwick.paths import ScopedPath, parse
@@ -29,10 +30,13 @@ from bailiwick.text.diff import unified_diff
 from bailiwick.text.edits import apply_edits
 from bailiwick.verbs.checksum import sha256_of
 from bailiwick.verbs.edit import collect
-from bailiwick.versions import MadeChange, MergeResult, Recalls, RestoreResult, UndoResult
+from bailiwick.verbs.review.queue import ReviewSpoken
+from bailiwick.versions import MadeChange, MergeResult, Recalls, RestoreResult, UndoResult, recalls
 
 if TYPE_CHECKING:
     from bailiwick.scope import Scope
+
+Told = TypeVar("Told")
 
 _WRITES: Final = frozenset({"write_text", "write_stream", "append", "truncate"})
 _KINDS: Final = {
@@ -89,7 +93,7 @@ async def lost_answer(
         raise _done()
     request_id = scope._request_id or scope._pipeline.machine.new_request_id()
     if verb in _KINDS:
-        result: Any = _changed(made, _KINDS[verb], request_id)
+        result: msgspec.Struct = _changed(made, _KINDS[verb], request_id)
     elif verb in _BULK:
         result = await _TOLD[verb](scope, made, request_id, given)
     else:
@@ -99,25 +103,73 @@ async def lost_answer(
         result = await remade(scope, change, written, request_id, given)
         if verb in ("append", "truncate") and "read" not in scope.access:
             result = msgspec.structs.replace(result, sha256=None)
-    return seen_from(result, scope.grant.base)  # type: ignore[no-any-return]
+    return _seen(scope, result)
 
 
 async def lost_verdict(
-    scope: Scope, key: bytes, kept: dict[str, Any] | None, *, changes: bool
+    scope: Scope,
+    key: bytes,
+    kept: dict[str, Any] | None,
+    foretold: Sequence[Any] | None,
+    *,
+    work: str | None = None,
 ) -> ReviewResult | None:
-    """What came of a verdict: ``kept`` is what the state kept of it. None where nobody has said it
-    yet. One that ``changes`` the tree may have done so and not been kept. Raises `BailiwickError`
-    where that cannot be told."""
+    """What came of a verdict on what is in the tree, in a fork, or in a working copy (``work``):
+    ``kept`` is what the state kept of it. None where nobody has said it yet. What was ``foretold``
+    of one that changes something may have come to pass and not been kept, which is made up for.
+    Raises `BailiwickError` where that cannot be told."""
     if kept is not None:
-        told = msgspec.convert(kept, ReviewResult, dec_hook=lambda kind, plain: kind(plain))
-        return seen_from(told, scope.grant.base)  # type: ignore[no-any-return]
-    if not changes:
+        told = msgspec.convert(kept, ReviewResult, dec_hook=_as_kind)
+    elif foretold is None or not await _came_to_pass(scope, key, work):
         return None
+    else:
+        spoken = _told(foretold, ReviewSpoken)
+        await scope._keep_verdict(spoken)
+        told = spoken.result
+    if work is not None:
+        await scope._let_go_if_empty(work)
+    return _seen(scope, told)
+
+
+async def lost_decision(
+    scope: Scope,
+    key: bytes,
+    foretold: Sequence[Any] | None,
+    kind: type[Told],
+    *,
+    work: str | None = None,
+) -> Told | None:
+    """What came of applying or giving up a working copy (``work``), or an overlay, as it was
+    ``foretold``; None where nobody has done it. Raises `InternalError` where it was done and cannot
+    be told."""
+    if foretold is None or not await scope._was_decided(key):
+        return None
+    if work is not None:
+        await scope._let_go_if_empty(work)
+    return _seen(scope, _told(foretold, kind))
+
+
+def _told(foretold: Sequence[Any], kind: type[Told]) -> Told:
+    if not foretold:  # it was too large to be kept
+        raise _done()
+    return msgspec.convert(foretold[0], kind, dec_hook=_as_kind)
+
+
+def _as_kind(kind: type, plain: Any) -> Any:
+    return kind(plain)
+
+
+def _seen(scope: Scope, told: Told) -> Told:
+    return seen_from(told, scope.grant.base)  # type: ignore[no-any-return]
+
+
+async def _came_to_pass(scope: Scope, key: bytes, work: str | None) -> bool:
+    """Raises `InternalError` where the root cannot tell."""
+    if work is not None:
+        return await scope._was_decided(key)
     if not knows_keys(scope):
         raise interrupted()
-    if await was_made(scope, key):
-        raise _done()
-    return None
+    return await was_made(scope, key)
 
 
 def interrupted() -> InternalError:
@@ -137,9 +189,7 @@ def _done() -> InternalError:
 
 
 def _log(scope: Scope) -> Recalls | None:
-    store = scope._pipeline.store
-    log = store.log if "Logs" in store.powers and isinstance(store, Logs) else None
-    return log if isinstance(log, Recalls) else None
+    return recalls(scope._pipeline.store)
 
 
 def _changed(made: Sequence[MadeChange], kind: str, request_id: str) -> ChangeResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol, Self
@@ -12,7 +13,7 @@ from bailiwick.commands import PlacedCopy
 from bailiwick.errors import FileTooLarge, ParseError, PathNotFound
 from bailiwick.finishing import to_the_end
 from bailiwick.grant import subject_stands_above
-from bailiwick.paths import PathText
+from bailiwick.paths import PathText, ScopedPath
 from bailiwick.proposal import Proposal
 from bailiwick.reviews import NoteHolder, ReviewNote, ReviewQueue, ReviewResult, check_note
 from bailiwick.scope.core import seen_from
@@ -24,6 +25,7 @@ from bailiwick.verbs.review.apart import ApartChanges
 from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken
 from bailiwick.verbs.runs.path_stories import StoryContent
 from bailiwick.verbs.working_copies import bring_back
+from bailiwick.versions import recalls
 
 Prepared = Callable[[Call], Awaitable[Proposal[ReviewSpoken]]]
 
@@ -235,11 +237,15 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
     async def _settle_fork(
         self, name: str, meant: ReviewPart, settling: unapplied.Settling
     ) -> ReviewResult:
-        """A text comes into the fork as well, and there first: what both hold is settled."""
+        """A text comes into the fork as well, and there first: what both hold is settled. Where a
+        server has ended between the two, the tree is what is left."""
         changes = await self._looked_at(
             lambda call: unapplied.of_fork(call, name, self._pipeline.runs)
         )
-        change = changes.settled(meant.ids)
+        key = self._caller.key
+        in_fork = None if key is None else hashlib.sha256(key + b"fork").digest()
+        half = None if in_fork is None else await self._written_under(in_fork)
+        change = changes.settled(meant.ids, half)
 
         def settled(scope: Self, stands: StoryContent | None) -> Awaitable[ReviewResult]:
             return scope._spoken(
@@ -249,15 +255,22 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
                 ),
             )
 
-        if settling.text is not None:
+        if settling.text is not None and half is None:
             fork = await self.open_fork(name)
             try:
-                done = await settled(fork, change.each.theirs)
+                under = fork._as_called(key=in_fork, foretell=None)
+                done = await settled(under, change.each.theirs)
             finally:
                 await to_the_end(fork.aclose())
             if done.conflicts:
                 return done
         return await settled(self, change.now)
+
+    async def _written_under(self, key: bytes) -> ScopedPath | None:
+        """The file that was written under a key, where one was."""
+        log = recalls(self._pipeline.store)
+        made = None if log is None else await log.made_under(key)
+        return next((each.change.path for each in made or () if each.written), None)
 
     async def _review_reject(
         self, part: ReviewedPart, note: str | None, preview: bool, insist: bool
@@ -371,25 +384,29 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         done: ReviewSpoken | None = None
 
         async def noted(call: Call) -> Proposal[ReviewResult]:
-            proposal = await prepare(call)
-            result = proposal.result
+            proposal = self._foretelling(verb, await prepare(call))
 
-            def spoken(outcome: Any) -> ReviewResult:
+            def spoken(told: ReviewSpoken) -> ReviewResult:
                 nonlocal done
-                done = result(outcome)
-                return done.result
+                done = told
+                return told.result
 
             return review_verbs.then(proposal, spoken)
 
-        runs = self._pipeline.runs
         try:
             result: ReviewResult = await self._run(
                 operations.VERSION, verb, self._top, noted, preview=preview
             )
         finally:
-            if done is not None and done.said is not None and runs is not None and runs.reviews:
-                await to_the_end(runs.reviews.keep(done.said, done.result))
+            if done is not None:
+                await to_the_end(self._keep_verdict(done))
         return result
+
+    async def _keep_verdict(self, done: ReviewSpoken) -> None:
+        """For `lost_answers`, too: what nobody has kept yet."""
+        runs = self._pipeline.runs
+        if done.said is not None and runs is not None and runs.reviews:
+            await runs.reviews.keep(done.said, done.result)
 
     def _has_review_notes(self) -> bool:
         """For `front_access`, as is what follows it."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 from bailiwick import operations
 from bailiwick.call import Call
 from bailiwick.commands import PlacedCopy, WorkInfo, Workplace
 from bailiwick.errors import (
+    Busy,
     FileAlreadyExists,
     FileTooLarge,
     HardlinkRefused,
@@ -24,6 +26,7 @@ from bailiwick.errors import (
 from bailiwick.grant import Core, User
 from bailiwick.operations import Command
 from bailiwick.paths import PathText, ScopedPath, parse
+from bailiwick.proposal import Proposal
 from bailiwick.scope.core import ScopeCore
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs.working_copies import bring_back
@@ -141,6 +144,23 @@ class WorkVerbs(ScopeCore):
             raise PathNotFound("there is no such working copy", hint="`bailiwick work list`")
         return await self._workplace().open(id)
 
+    async def _let_go_if_empty(self, id: str) -> None:
+        """For `lost_answers`, as is what follows it: a process that ended may have left a copy of
+        which nothing is left to decide."""
+        with suppress(Busy, PathNotFound):
+            async with await self.open_work(id) as work:
+                _, copy = work.parts()
+                left = await copy.alterations()
+                if not left.any_left:
+                    await copy.discard(left)
+
+    async def _was_decided(self, key: bytes) -> bool:
+        """Whether what was decided under a key about a working copy of this
+        root, or about the overlay that it is, was done."""
+        if self._pipeline.beneath is not None and await self._beneath()[0]._was_decided(key):
+            return True
+        return self._pipeline.commands is not None and await self._workplace().was_done(key)
+
     def _workplace(self) -> Workplace:
         lends = self._pipeline.commands
         if lends is None:
@@ -189,11 +209,11 @@ class WorkVerbs(ScopeCore):
     async def _publish_work(
         self, copy: WorkingCopy, wanted: Wanted, command: Command | None
     ) -> Published:
-        return await self._run(
-            operations.VERSION, "publish", self._top,
-            lambda call: bring_back.bring_back(call, self._ignores, copy, wanted),
-            command=command,
-        )  # fmt: skip
+        async def prepare(call: Call) -> Proposal[Published]:
+            proposal = await bring_back.bring_back(call, self._ignores, copy, wanted)
+            return self._foretelling("publish", proposal)
+
+        return await self._run(operations.VERSION, "publish", self._top, prepare, command=command)
 
     async def _changes_of(self, copy: WorkingCopy, *, shared: bool = False) -> WorkChanges:
         return await self._run(
@@ -208,10 +228,10 @@ class WorkVerbs(ScopeCore):
         )  # fmt: skip
 
     async def _give_up(self, copy: WorkingCopy, wanted: Wanted) -> list[ScopedPath]:
-        return await self._run(
-            operations.VERSION, "discard", self._top,
-            lambda call: bring_back.discard(call, copy, wanted),
-        )  # fmt: skip
+        async def prepare(call: Call) -> Proposal[list[ScopedPath]]:
+            return self._foretelling("discard", await bring_back.discard(call, copy, wanted))
+
+        return await self._run(operations.VERSION, "discard", self._top, prepare)
 
     def _asked(
         self,

@@ -26,7 +26,7 @@ from bailiwick.errors import Closed, FileTooLarge, ParseError, QuotaExceeded
 from bailiwick.limits import Limits
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.grants.book import select
-from bailiwick.state.made_once import changes_in, under_key, under_way
+from bailiwick.state.made_once import changes_in, foretold, under_key, under_way
 
 PART = DatabasePart(
     "idempotency",
@@ -48,9 +48,6 @@ PART = DatabasePart(
         """,
     ),
 )
-
-_FORETOLD_STATUS = 200
-"""Of what is foretold: a row has a status once it is answered."""
 
 _NOBODY = ""
 """Owns a key that its owner has left, and lives."""
@@ -81,13 +78,12 @@ class TakenKey(NamedTuple):
 
 
 class LeftKey(NamedTuple):
-    """A key of which nobody knows here what became of what was asked under it. ``foretold`` is what
-    would have been answered, had it come to pass; ``made`` are changes of the state that came of
-    it, by name."""
+    """A key of which nobody knows here what became of what was asked under it. ``made`` are changes
+    of the state that came of it, by name, and what others would have been answered with, had they
+    come to pass: see `foretold`."""
 
     taken: TakenKey
     owner: str
-    foretold: StoredAnswer | None
     made: dict[str, Any]
 
 
@@ -191,22 +187,18 @@ class IdempotencyBook:
                 "this Idempotency-Key was used for another request",
                 hint="a key is for one request and its repetitions: draw a new one",
             )
-        answer = None
-        if headers is not None and body is not None:
-            pairs = msgspec.msgpack.decode(headers, type=Headers).pairs
-            answer = StoredAnswer(status or _FORETOLD_STATUS, pairs, body)
         if status is not None and headers is not None:
-            if answer is None:
+            if body is None:
                 raise FileTooLarge(
                     f"this was done and answered with {status}; the answer was too large to keep",
                     hint="look at what it changed",
                     details={"status": status},
                 )
-            return answer
+            pairs = msgspec.msgpack.decode(headers, type=Headers).pairs
+            return StoredAnswer(status, pairs, body)
         if self._is_under_way(taken.digest, owner):
             raise under_way()
-        made = changes_in(body) if headers is None else {}
-        return LeftKey(taken, owner, answer, made)
+        return LeftKey(taken, owner, changes_in(body) if headers is None else {})
 
     def _is_under_way(self, digest: bytes, owner: str) -> bool:
         if owner == self._database.owner.name:
@@ -231,10 +223,13 @@ class IdempotencyBook:
                     details={"limit": most},
                 )
 
-    async def foretell(self, taken: TakenKey, answer: StoredAnswer) -> None:
-        """Keep what a key will be answered with, should what is about to be done come to pass."""
-        assert answer.status == _FORETOLD_STATUS, "there is no room for another"
-        await self._write(taken, answer, None)
+    async def foretell(self, taken: TakenKey, what: str, answer: Any) -> None:
+        """Keep what a change will be answered with, should it come to pass. Raises `Busy` where
+        another goes on with the key."""
+        plain = msgspec.to_builtins(answer, enc_hook=str)
+        is_small = len(msgspec.json.encode(plain)) <= taken.limits.idempotency_answer_bytes_max
+        job = foretold(taken.digest, self._database.owner.name, what, [plain] if is_small else [])
+        await self._database.write(job)
 
     def under(self, taken: TakenKey) -> AbstractContextManager[None]:
         """Have what is changed of the state meanwhile be known again by a key."""
@@ -242,9 +237,6 @@ class IdempotencyBook:
 
     async def keep(self, taken: TakenKey, answer: StoredAnswer) -> None:
         """Keep what a key is answered with from now on."""
-        await self._write(taken, answer, answer.status)
-
-    async def _write(self, taken: TakenKey, answer: StoredAnswer, status: int | None) -> None:
         headers = msgspec.msgpack.encode(Headers(answer.headers))
         most = taken.limits.idempotency_answer_bytes_max
         body = answer.body if len(answer.body) <= most else None
@@ -253,12 +245,11 @@ class IdempotencyBook:
         def job(connection: Connection) -> None:
             connection.execute(
                 "UPDATE answers SET status = ?, headers = ?, body = ?, bytes = ? WHERE digest = ?",
-                (status, headers, body, size, taken.digest),
+                (answer.status, headers, body, size, taken.digest),
             )
 
         await self._database.write(job)
-        if status is not None:
-            self._under_way.discard(taken.digest)
+        self._under_way.discard(taken.digest)
 
     async def give_back(self, taken: TakenKey) -> None:
         """Let go of a key under which nothing was done."""

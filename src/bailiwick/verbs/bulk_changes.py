@@ -90,11 +90,20 @@ async def propose(
     plan = await work.plan()
     _judge_all(call, work, plan)
     touching = Touching(call, work, plan)
+
+    def foretold() -> Result:
+        return result(Done(None, plan))
+
     if not plan.touches:
         if not work.reads:  # else that nothing would change tells what is there
             call.questions = None
         act = work.act(plan) if work.conditional else None
-        return Proposal(act, lambda done: result(done or Done(None, plan)), agreement=touching)
+        return Proposal(
+            act,
+            lambda done: result(done or Done(None, plan)),
+            agreement=touching,
+            foretold=foretold,
+        )
     counts = call.metered and work.counts
 
     def carried_out(done: Done) -> Result:
@@ -114,7 +123,7 @@ async def propose(
 
     return Proposal(
         work.act(plan), carried_out, agreement=touching, cost=charge, last_look=refuse_twins,
-        touches=tuple(_touched(plan)),
+        touches=tuple(_touched(plan)), foretold=foretold,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from bailiwick.working_copies.base_images import BaseImages
 from bailiwick.working_copies.folder import CHUNK_BYTES, Folder, not_read_on, read_on
 from bailiwick.working_copies.lower import Lower, ShownTree, hidden
 from bailiwick.working_copies.survey import CHANGED_SINCE, Survey
-from bailiwick.working_copy import Alterations, Altered, Base, Dropped, Publishing
+from bailiwick.working_copy import Alterations, Altered, Base, Dropped, GivingUp, Publishing
 
 ReadUpper = Callable[[int, int], Iterable[Touched]]
 """What an overlay's upper directory tells of what was changed on top of a lower one."""
@@ -247,6 +247,12 @@ class DirectoryCopy:
 
     async def publishing(self, what: Publishing | None) -> None:
         await in_thread(self._folder.note_publishing, what)
+
+    async def giving_up(self, what: GivingUp | None) -> None:
+        await in_thread(self._folder.note_giving_up, what)
+
+    async def note_done(self, key: bytes) -> None:
+        await in_thread(self._folder.note_done, key)
 
     async def settle(self, published: Collection[ScopedPath], seen: Alterations) -> None:
         await in_thread(self._settle, await self._lower.look(published))

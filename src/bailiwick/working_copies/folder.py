@@ -13,6 +13,7 @@
     record        of an overlay: what was changed by verbs, instead of upper and survey
     content/      of an overlay: what files hold that were changed
     publishing    there while it is brought back
+    giving_up     there while it is given up under a key
 
 It is locked by the process that uses it: the kernel lets go however that ends.
 """
@@ -24,9 +25,9 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
-from contextlib import aclosing, contextmanager, suppress
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import aclosing, suppress
+from typing import Final
 
 import msgspec
 
@@ -35,11 +36,18 @@ from bailiwick.errors import Busy, IoError, PathNotFound, from_os_error
 from bailiwick.finishing import in_thread
 from bailiwick.model import KiB, MiB, Value
 from bailiwick.paths import ScopedPath
-from bailiwick.versions import Mark, Plan, Touch
+from bailiwick.working_copies.done_keys import note_done, was_done
 from bailiwick.working_copies.pack import Pack
 from bailiwick.working_copies.removal import remove_tree
 from bailiwick.working_copies.survey import Survey, by_path
-from bailiwick.working_copy import Base, Publishing
+from bailiwick.working_copies.unfinished import (
+    decode_giving_up,
+    decode_publishing,
+    encode_giving_up,
+    encode_publishing,
+    readable,
+)
+from bailiwick.working_copy import Base, GivingUp, Publishing
 
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -66,6 +74,7 @@ FlushAll = Callable[[int], None]
 """Has all that was written to the filesystem of a descriptor outlive the machine."""
 
 _UPPER: Final = "upper"
+_UNFINISHED: Final = ("publishing", "giving_up")
 
 
 class About(Value, frozen=True, kw_only=True):
@@ -165,7 +174,7 @@ class Folder:
         found, since = self._load("survey"), self._load("since")
         if found is None:
             return Survey({})
-        with _readable():
+        with readable():
             known = msgspec.msgpack.decode(since or b"\x80", type=dict[bytes, Base | None])
             return recall(found, by_path(known))
 
@@ -182,7 +191,7 @@ class Folder:
         data = self._load("session")
         if data is None:
             return None
-        with _readable():
+        with readable():
             return msgspec.json.decode(data, type=SessionNote)
 
     def note_publishing(self, what: Publishing | None) -> None:
@@ -194,14 +203,29 @@ class Folder:
             for name in os.listdir(self._replaced):
                 os.unlink(name, dir_fd=self._replaced)
         else:
-            self._save("publishing", _encode(what))
+            self._save("publishing", encode_publishing(what))
 
     def load_publishing(self) -> Publishing | None:
         data = self._load("publishing")
         if data is None:
             return None
-        with _readable():
-            return _decode(data)
+        return decode_publishing(data)
+
+    def note_giving_up(self, what: GivingUp | None) -> None:
+        """As durable as `note_publishing`."""
+        if what is None:
+            with suppress(FileNotFoundError):
+                os.unlink("giving_up", dir_fd=self._directory)
+        else:
+            self._save("giving_up", encode_giving_up(what))
+
+    def load_giving_up(self) -> GivingUp | None:
+        data = self._load("giving_up")
+        return None if data is None else decode_giving_up(data)
+
+    def note_done(self, key: bytes) -> None:
+        """What was decided under a key was done."""
+        note_done(os.path.dirname(self.path), key)
 
     def _save(self, name: str, data: bytes, *, durable: bool = True) -> None:
         """Whole or not at all. What is not durable at once becomes so with what is saved next and
@@ -416,16 +440,20 @@ class Folders:
         return sorted(found, key=lambda each: each.began_ns)
 
     def unfinished(self) -> list[str]:
-        """Those that are being brought back, or were when their process was killed."""
+        """Those that are being brought back or given up, or were when their process was killed."""
         try:
             names = os.listdir(self._path)
         except FileNotFoundError:
             return []
-        return [
-            name
-            for name in names
-            if is_id(name) and os.path.exists(os.path.join(self._path, name, "publishing"))
-        ]
+        return [name for name in names if is_id(name) and self._is_unfinished(name)]
+
+    def _is_unfinished(self, id: str) -> bool:
+        place = os.path.join(self._path, id)
+        return any(os.path.exists(os.path.join(place, name)) for name in _UNFINISHED)
+
+    def was_done(self, key: bytes) -> bool:
+        """Whether what was decided under a key was done."""
+        return was_done(self._path, key)
 
     def lowers(self) -> set[str]:
         """The names of the trees that working copies lie over."""
@@ -499,18 +527,6 @@ def _opened_all(parent: int, *names: str) -> list[int]:
     return opened
 
 
-@contextmanager
-def _readable() -> Generator[None, None, None]:
-    """A record that says nothing, or something else, is damaged: whoever asked is told that."""
-    try:
-        yield
-    except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
-        raise IoError(
-            "the record of this working copy is damaged",
-            hint="what it holds can be fetched by hand from the state directory",
-        ) from None
-
-
 def _lock(file: int) -> None:
     """Of a process that was just killed a child may have the lock for the instant until it becomes
     another program: it is tried for a while."""
@@ -555,42 +571,3 @@ async def read_on(data: bytes, file: int | None) -> AsyncGenerator[bytes, None]:
 async def not_read_on(begun: tuple[bytes, int | None]) -> None:
     if begun[1] is not None:
         os.close(begun[1])
-
-
-# --- what is written down while it is brought back --------------------------------------------
-
-
-def _encode(what: Publishing) -> bytes:
-    mark = what.mark
-    return msgspec.msgpack.encode(
-        {
-            "touches": [tuple(each) for each in what.plan.touches],
-            "over": dict(what.over),
-            "mark": [mark.subject, mark.request_id, mark.lock_token],
-            "size_max": what.size_max,
-            "merged": dict(what.merged),
-            "partly": sorted(what.partly),
-            "taken_back": what.taken_back,
-            "kept": sorted(what.kept),
-        },
-        enc_hook=str,
-    )
-
-
-def _decode(data: bytes) -> Publishing:
-    found: dict[str, Any] = msgspec.msgpack.decode(data)
-    touches = [
-        Touch(*fields)._replace(
-            path=ScopedPath(fields[0]),
-            origin=None if fields[3] is None else ScopedPath(fields[3]),
-        )
-        for fields in found["touches"]
-    ]
-    subject, request_id, lock_token = found["mark"]
-    return Publishing(
-        Plan(touches), {ScopedPath(path): version for path, version in found["over"].items()},
-        Mark(subject, request_id, None, lock_token), found["size_max"],
-        {ScopedPath(path): data for path, data in found.get("merged", {}).items()},
-        frozenset(map(ScopedPath, found.get("partly", ()))), found.get("taken_back"),
-        frozenset(map(ScopedPath, found.get("kept", ()))),
-    )  # fmt: skip

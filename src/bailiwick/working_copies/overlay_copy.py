@@ -22,7 +22,7 @@ from bailiwick.versions import Stale
 from bailiwick.working_copies.folder import Folder
 from bailiwick.working_copies.overlay_record import LOWER, RecordEntry, in_order
 from bailiwick.working_copies.overlay_store import OverlayStore
-from bailiwick.working_copy import Alterations, Altered, Base, Publishing
+from bailiwick.working_copy import Alterations, Altered, Base, GivingUp, Publishing
 
 
 class OverlayCopy:
@@ -131,6 +131,12 @@ class OverlayCopy:
 
     async def publishing(self, what: Publishing | None) -> None:
         await in_thread(self._folder.note_publishing, what)
+
+    async def giving_up(self, what: GivingUp | None) -> None:
+        await in_thread(self._folder.note_giving_up, what)
+
+    async def note_done(self, key: bytes) -> None:
+        await in_thread(self._folder.note_done, key)
 
     async def settle(self, published: Collection[ScopedPath], seen: Alterations) -> None:
         marks = {each.path: each.mark for each in seen.altered}

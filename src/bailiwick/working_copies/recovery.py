@@ -1,4 +1,4 @@
-"""Finishing what a killed process had begun to bring back, or to take back.
+"""Finishing what a killed process had begun to bring back, to take back, or to give up.
 
 All of it was decided, asked, on record and charged for before the first change was made, and what
 it brings still lies in the working copy. So what is missing is done now, each change on its old
@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 from bailiwick.errors import BailiwickError, Busy, PathNotFound
 from bailiwick.finishing import in_thread
 from bailiwick.publication import paths_of, publish, stands, take_back
 from bailiwick.store import Store
-from bailiwick.versions import Marks, Plan, Stale, Touch
+from bailiwick.versions import Marks, Plan, Stale, Touch, recalls
 from bailiwick.working_copies.directory import DirectoryCopy
 from bailiwick.working_copies.overlay_copy import OverlayCopy
 from bailiwick.working_copies.workplace import DirectoryWorkplace
-from bailiwick.working_copy import Publishing, WorkingCopy
+from bailiwick.working_copy import GivingUp, Publishing, WorkingCopy
 
 _log = logging.getLogger("bailiwick.working_copies")
 
@@ -43,9 +44,26 @@ async def finish_all(workplace: DirectoryWorkplace, store: Store) -> None:
 
 
 async def _finish(copy: DirectoryCopy | OverlayCopy, store: Store) -> None:
-    what = copy.folder.load_publishing()
-    if what is None:
-        return
+    given_up, what = copy.folder.load_giving_up(), copy.folder.load_publishing()
+    if given_up is not None:
+        await _give_up(copy, given_up)
+    elif what is not None:
+        await _bring_back(copy, store, what)
+
+
+async def _give_up(copy: DirectoryCopy | OverlayCopy, what: GivingUp) -> None:
+    for path, data in what.rewritten.items():
+        with suppress(Stale):  # it was rewritten, or others have changed it since
+            await copy.rewrite(path, data, what.seen)
+    await copy.settle(what.paths, what.seen)
+    await copy.note_done(what.key)
+    left = await copy.alterations()
+    if not (left.altered if what.whole else left.any_left):
+        await copy.discard(left)
+    await copy.giving_up(None)
+
+
+async def _bring_back(copy: DirectoryCopy | OverlayCopy, store: Store, what: Publishing) -> None:
     found = await copy.alterations()
     if "Marks" in store.powers and isinstance(store, Marks):
         store = store.marked(what.mark)
@@ -53,7 +71,10 @@ async def _finish(copy: DirectoryCopy | OverlayCopy, store: Store) -> None:
         await take_back(store, what, copy)
         await copy.publishing(None)
         return
-    brought = paths_of(Plan(await _done(store, what, copy)))
+    done = await _done(store, what, copy)
+    brought = paths_of(Plan(done))
+    if what.mark.key is not None and len(done) == len(what.plan.touches):
+        await copy.note_done(what.mark.key)
     for path in what.partly & brought:
         await copy.rebase(path, what.merged[path])
     await copy.settle(brought - what.partly - what.kept, found)
@@ -68,6 +89,9 @@ async def _done(store: Store, what: Publishing, copy: WorkingCopy) -> Sequence[T
     touches = what.plan.touches
     if "Branches" not in store.powers:
         return [each for each in touches if await _is_done(store, each, what, copy)]
+    log, key = recalls(store), what.mark.key
+    if log is not None and key is not None and await log.made_under(key) is not None:
+        return touches
     for each in touches:
         if not await stands(store, each):
             try:

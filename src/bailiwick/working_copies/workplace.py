@@ -115,8 +115,12 @@ class DirectoryWorkplace:
             raise
         return OverlayStore(self._store, folder, record, clock_ns=time.time_ns, **options)
 
+    async def was_done(self, key: bytes) -> bool:
+        return await in_thread(self._folders.was_done, key)
+
     def unfinished(self) -> list[str]:
-        """Those that were being brought back when their process ended, or are just now."""
+        """Those that were being brought back or given up when their process ended, or are just
+        now."""
         return self._folders.unfinished()
 
     async def _copy(self, folder: Folder, lower: str) -> DirectoryCopy:

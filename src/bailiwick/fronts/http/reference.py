@@ -98,9 +98,9 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   an archive that was done it is `internal_error` with `details.done`. A batch that is not atomic
   goes on after the last of its operations that changed something; of one before it that changed
   nothing, the error says that its answer was lost (`details.done` is false). What governs (grants,
-  the end of a token, trust, answers to questions, rules, verdicts) is known again as well. In other
-  roots, and of verdicts on forks and working copies, it is `internal_error` with
-  `details.interrupted`: whether it was done is not known. To renew a lock or
+  the end of a token, trust, answers to questions, rules, verdicts) is known again as well, and in
+  every root what was decided about a working copy or an overlay. In other roots it is
+  `internal_error` with `details.interrupted`: whether it was done is not known. To renew a lock or
   give it back is done again; `held` is then false where the first has given it back. Not kept, so
   that the same key may be used again, is an answer that says that nothing was done: a 202, one that
   is `retryable`, one that says that the caller may not; but `io_error` is kept where nobody can

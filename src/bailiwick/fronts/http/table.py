@@ -31,7 +31,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     those of success. ``raises`` are statuses of errors beyond those that every such route has.
     The answer of a ``secret`` one holds what is shown once and kept nowhere. What is ``repeatable``
     may be done twice: whoever lost its answer has it done again. What is ``governing`` changes the
-    state, which knows again by a key what of it was done. ``given`` is what the verb is given where
+    state, or decides about what lies apart: its handler knows again by a key what of it was done
+    (`Request.made`). ``given`` is what the verb is given where
     that is not what the body says.
     """
 

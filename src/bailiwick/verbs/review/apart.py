@@ -396,17 +396,21 @@ class ApartChanges:
             meant |= {was for to, was in self._moved.items() if any(map(to.lies_in, meant))}
         return any(map(change.path.lies_in, meant))
 
-    def settled(self, ids: Sequence[str]) -> ApartChange:
-        """The one file that somebody settles, whose hunk is named as it was shown. Raises
+    def settled(self, ids: Sequence[str], half: ScopedPath | None = None) -> ApartChange:
+        """The one file that somebody settles, whose hunk is named as it was shown; where ``half``
+        of it was done, and what is apart is what they settled, the file at that path. Raises
         `ParseError`, and `HashMismatch` where either side is another by now."""
         names = given_names(ids)
         found = [
             each
             for each in self.changes
-            if any(name.begins(hunk.id) for name in names for hunk in each.hunks)
+            if each.path == half or any(name.begins(x.id) for name in names for x in each.hunks)
         ]
         if len(names) != 1 or names[0].version is None or len(found) > 1:
             raise ParseError("one file is settled at a time", hint="name its hunk as ID@VERSION")
+        _, _, tree = names[0].version.partition(".")
+        if half is not None and found and found[0].version.partition(".")[2] == tree:
+            return found[0]
         if not found or found[0].against is None or names[0].version != found[0].version:
             raise HashMismatch(
                 "what was shown is not what stands on both sides now", hint="look at it again"

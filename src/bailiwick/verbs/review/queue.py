@@ -393,8 +393,7 @@ async def reject(
         )  # fmt: skip
         return ReviewSpoken(result, None if preview or not took else said)
 
-    result = proposal.result
-    return then(proposal, lambda done: spoken(result(done)))
+    return then(proposal, spoken)
 
 
 async def _with_directories(looked: ReviewLook, some: Chosen) -> Chosen:
@@ -423,11 +422,13 @@ async def refuse_at_work(
         )
 
 
-def then(proposal: Proposal[Any], result: Callable[[Any], Result]) -> Proposal[Result]:
-    """A proposal that answers something else."""
+def then(proposal: Proposal[Any], answer: Callable[[Any], Result]) -> Proposal[Result]:
+    """A proposal that answers something else, made from what it would have answered."""
+    result, foretold = proposal.result, proposal.foretold
     return Proposal(
-        proposal.act, result, agreement=proposal.agreement,
+        proposal.act, lambda done: answer(result(done)), agreement=proposal.agreement,
         cost=proposal.cost, last_look=proposal.last_look, touches=proposal.touches,
+        foretold=None if foretold is None else lambda: answer(foretold()),
     )  # fmt: skip
 
 

@@ -175,7 +175,6 @@ async def accept_copy(
         return _refused(call, changes, against)
     wanted = wanted._replace(exactly=frozenset(paths))
     proposal = await bring_back(call, ignores, copy, wanted, seen)
-    result = proposal.result
 
     def spoken(done: Published) -> ReviewSpoken:
         conflicts = [Conflict(each.path, each.reason) for each in done.conflicts]
@@ -183,7 +182,7 @@ async def accept_copy(
         applied = [each.path for each in done.changes]
         return _accepted(call, changes, chosen, applied, conflicts)
 
-    return then(proposal, lambda done: spoken(result(done)))
+    return then(proposal, spoken)
 
 
 class Settling(NamedTuple):
@@ -252,8 +251,8 @@ async def reject_copy(
         return Proposal(None, lambda _: spoken)
     everything = not seen.unfit and {each.path for each in seen.altered} <= whole
     paths = None if everything else tuple(sorted(whole))
-    act = DiscardWork(call.handle, copy, seen, paths, rewritten)
-    return Proposal(act, lambda _: spoken)
+    act = DiscardWork(call.handle, copy, seen, paths, rewritten, call.caller.key)
+    return Proposal(act, lambda _: spoken, foretold=lambda: spoken)
 
 
 # --- forks -------------------------------------------------------------------------------------
@@ -390,12 +389,11 @@ async def accept_fork(
     plan = await _plan_as_seen(call, changes) if changes.is_all(chosen) else None
     if plan is not None:
         merging = await merge(call, ignores, name, False, is_own=is_own, seen=plan)
-        merged = merging.result
 
         def all_of_it(done: MergeResult) -> ReviewSpoken:
             return _accepted(call, changes, chosen, done.changed, done.conflicts)
 
-        return then(merging, lambda done: all_of_it(merged(done)))
+        return then(merging, all_of_it)
     planned = PlannedReturn()
     for change, some in chosen:
         if change.is_in_pieces:
@@ -440,12 +438,11 @@ async def _merged(
 ) -> Proposal[ReviewSpoken]:
     planned.altered.sort(key=lambda each: each.path.order)
     bringing = await bring(call, ignores, planned, False, over)
-    brought = bringing.result
 
     def some_of_it(done: UndoResult) -> ReviewSpoken:
         return _accepted(call, changes, chosen, done.undone, done.conflicts)
 
-    return then(bringing, lambda done: some_of_it(brought(done)))
+    return then(bringing, some_of_it)
 
 
 async def reject_fork(
@@ -480,14 +477,13 @@ async def reject_fork(
         return_whole(planned, around.path, each.base, each.theirs, changes.contents)
     planned.altered.sort(key=lambda each: each.path.order)
     bringing = await bring(call, ignores, planned, preview)
-    brought = bringing.result
 
     def given_up(done: UndoResult) -> ReviewSpoken:
         if done.conflicts:
             return _conflicting(call, changes, done.conflicts, preview)
         return _rejected(call, changes, chosen, done.undone, note, preview)
 
-    return then(bringing, lambda done: given_up(brought(done)))
+    return then(bringing, given_up)
 
 
 # --- what is answered --------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from bailiwick.verbs.working_copies.bring_back import with_their_directories
 from bailiwick.verbs.working_copies.plan import draw
 from bailiwick.version_acts import BringBack
 from bailiwick.versions import Conflict, Done, Mark, Plan, UndoResult
-from bailiwick.working_copy import Alterations, Altered, Base, Publishing, Wanted
+from bailiwick.working_copy import Alterations, Altered, Base, GivingUp, Publishing, Wanted
 
 _CHANGED = "others have changed it since"
 _MOVED_ON = "others have moved it on since, or removed it"
@@ -68,6 +68,12 @@ class ReturningCopy:
 
     async def publishing(self, what: Publishing | None) -> None:
         """Each change is in the history by itself, under the request: nothing else is needed."""
+
+    async def giving_up(self, what: GivingUp | None) -> None:
+        """Nothing is given up."""
+
+    async def note_done(self, key: bytes) -> None:
+        """The history knows the key."""
 
     async def settle(self, published: Collection[ScopedPath], seen: Alterations) -> None:
         """There is nothing that would be left."""

@@ -91,7 +91,7 @@ async def bring_back(
         )  # fmt: skip
 
     def act(plan: Plan) -> BringBack:
-        mark = call.mark or Mark(str(call.grant.subject), call.request_id)
+        mark = call.mark or Mark(str(call.grant.subject), call.request_id, key=call.caller.key)
         what = Publishing(
             plan, drawn.over, mark, call.limits.max_file_bytes, drawn.merged, drawn.partly,
             kept=drawn.kept,
@@ -222,8 +222,9 @@ async def discard(call: Call, copy: WorkingCopy, wanted: Wanted) -> Proposal[lis
                 path=min(each.intersection(given_up)),
             )
     everything = wanted.only is None or (len(whole) == len(found.altered) and not found.unfit)
-    act = DiscardWork(call.handle, copy, found, None if everything else tuple(whole), rewritten)
-    return Proposal(act, lambda _: given_up)
+    paths, key = None if everything else tuple(whole), call.caller.key
+    act = DiscardWork(call.handle, copy, found, paths, rewritten, key)
+    return Proposal(act, lambda _: given_up, foretold=lambda: given_up)
 
 
 def _changes(call: Call, touches: Sequence[Touch]) -> Iterator[WorkChange]:

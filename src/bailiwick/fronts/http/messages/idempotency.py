@@ -51,6 +51,7 @@ from bailiwick.scope.lost_answers import (
     was_made,
 )
 from bailiwick.state.idempotency import LeftKey, StoredAnswer, TakenKey
+from bailiwick.state.made_once import FORETOLD
 from bailiwick.wire.verbs import VERBS
 
 HEADER = b"idempotency-key"
@@ -107,19 +108,18 @@ async def _kept(request: Request, key: str, done: Callable[[], Awaitable[Reply]]
             _refuse_if_not_allowed(request, scope)
         return _again(request, known)
     recalling = scope if _recalls(request, scope) else None
-    taken = await _taken_over(request, known, recalling)
     is_known_again = recalling is not None or request.route.governing or request.route.repeatable
+    taken = await _taken_over(request, known, scope, is_known_again=is_known_again)
     try:
         reply = None
         if is_known_again:
             request.key = taken.mark
             request.was_left = isinstance(known, LeftKey)
+            request.foretell = partial(book.foretell, taken)
         if isinstance(known, LeftKey):
             request.made = known.made
-        if recalling is not None:
-            request.foretell = partial(_foretell, request, taken)
-            if isinstance(known, LeftKey):
-                reply = await _recalled(request, recalling, known.foretold)
+        if recalling is not None and isinstance(known, LeftKey):
+            reply = await _recalled(request, recalling)
         with book.under(taken):
             reply = reply or await done()
         await _keep(request, taken, reply, recalled=is_known_again)
@@ -198,11 +198,6 @@ def _is_batch(request: Request) -> bool:
     return request.route.verb == "transaction"
 
 
-async def _foretell(request: Request, taken: TakenKey, result: Any) -> None:
-    reply = replies.rendered(Reply(result), request.request_id)
-    await request.authority.idempotency.foretell(taken, _stored(reply))
-
-
 def _try_of(request: Request) -> int:
     number = request.headers[TRY]
     if not number.isdigit() or len(number) > 3 or not int(number):
@@ -222,29 +217,28 @@ def _unread(request: Request, reply: Reply) -> Reply:
 
 
 async def _taken_over(
-    request: Request, known: TakenKey | LeftKey, recalling: Scope | None
+    request: Request, known: TakenKey | LeftKey, scope: Scope | None, *, is_known_again: bool
 ) -> TakenKey:
-    """The key, also where somebody has left it behind and the root knows what became of it."""
+    """The key, also where somebody has left it behind and it is known what became of it."""
     if isinstance(known, TakenKey):
         return known
-    if recalling is None and not (request.route.repeatable or request.route.governing):
+    if not is_known_again:
         raise interrupted()
-    if recalling is not None:
-        _refuse_if_not_allowed(request, recalling)
+    if scope is not None:
+        _refuse_if_not_allowed(request, scope)
     return await request.authority.idempotency.take_over(known)
 
 
-async def _recalled(
-    request: Request, scope: Scope, foretold: StoredAnswer | None = None
-) -> Reply | None:
+async def _recalled(request: Request, scope: Scope) -> Reply | None:
     """The answer that was lost; None where nothing was done, or where it is had by doing it."""
     assert request.key is not None, "it was asked for under a key"
     if _is_batch(request):
         if not request.body.atomic or not await was_made(scope, request.key):
             return None
-        if foretold is None:
+        foretold = request.made.get(FORETOLD + request.route.verb)
+        if not foretold:
             raise interrupted()
-        return _again(request, foretold)
+        return _replayed(request, Reply(foretold[0]))
     verb = VERBS[request.route.verb]
     if is_asked_again(verb.name):
         return None
@@ -258,7 +252,10 @@ async def _recalled(
     if made is None:
         return None
     answer = answering(verb)(made)
-    reply = answer if isinstance(answer, Reply) else Reply(answer)
+    return _replayed(request, answer if isinstance(answer, Reply) else Reply(answer))
+
+
+def _replayed(request: Request, reply: Reply) -> Reply:
     reply = replies.rendered(reply, request.request_id)
     reply.headers.append(_REPLAYED)
     return reply

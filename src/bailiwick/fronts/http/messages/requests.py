@@ -80,7 +80,7 @@ class Request:
         self.receive = receive
         self.request_id = sane_request_id(headers.get(b"x-request-id"))
         self.key: bytes | None = None
-        self.foretell: Callable[[Any], Awaitable[None]] | None = None
+        self.foretell: Callable[[str, Any], Awaitable[None]] | None = None
         self.was_left = False
         self.made: dict[str, Any] = {}
         self.conditional = False
@@ -114,7 +114,9 @@ class Request:
         approval = self.query.get("approval") or getattr(self.body, "approval", None)
         if approval is not None:
             scope = scope.with_approval(approval)
-        return scope if self.key is None else as_called(scope, key=self.key)
+        if self.key is None:
+            return scope
+        return as_called(scope, key=self.key, foretell=self.foretell)
 
     def _named(self, name: bytes) -> str | None:
         """What a run or a step is called: percent-encoded, since a header holds ASCII only."""

@@ -109,7 +109,7 @@ async def batch(request: Request) -> BatchResult:
                 raise
         result = BatchResult(atomic=True, results=results)
         if request.foretell is not None:
-            await request.foretell(result)
+            await request.foretell(request.route.verb, result)
     return result
 
 

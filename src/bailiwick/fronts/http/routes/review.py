@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import msgspec
 
 from bailiwick.errors import ParseError
@@ -10,8 +12,9 @@ from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.verbs import Body
 from bailiwick.reviews import ReviewResult
 from bailiwick.scope import Scope
-from bailiwick.scope.front_access import as_called
-from bailiwick.scope.lost_answers import interrupted, lost_verdict
+from bailiwick.scope.front_access import as_called, caller_of
+from bailiwick.scope.lost_answers import lost_verdict
+from bailiwick.state.made_once import FORETOLD
 from bailiwick.wire import Document, values
 from bailiwick.wire.arguments import Argument, a_text, limit
 
@@ -65,17 +68,15 @@ async def say(request: Request) -> Document:
     body: ReviewBody = request.body
     _refuse_idle(body)
     scope = await request.scoped()
-    if body.work is not None or body.of_fork is not None:
-        if request.was_left:
-            raise interrupted()
-        scope = as_called(scope, key=None)  # it may be several changes
     done: ReviewResult | None = None
     if body.accept:
-        done = await _lost(request, scope, "accept") or await scope.review.accept(
+        under = _under_key(scope, request.key, "accept")
+        done = await _lost(request, under, "accept") or await under.review.accept(
             body.accept, work=body.work, fork=body.of_fork, text=body.text, over=body.over
         )
     if body.reject and (done is None or not done.conflicts):
-        taken = await _lost(request, scope, "reject") or await scope.review.reject(
+        under = _under_key(scope, request.key, "reject")
+        taken = await _lost(request, under, "reject") or await under.review.reject(
             body.reject, note=body.note, preview=body.preview, insist=body.insist,
             work=body.work, fork=body.of_fork,
         )  # fmt: skip
@@ -85,13 +86,21 @@ async def say(request: Request) -> Document:
     return values.REVIEW_RESULT.write(done)
 
 
+def _under_key(scope: Scope, key: bytes | None, verdict: str) -> Scope:
+    """Either verdict is a change of its own."""
+    if key is None:
+        return scope
+    return as_called(scope, key=hashlib.sha256(key + verdict.encode()).digest())
+
+
 async def _lost(request: Request, scope: Scope, verdict: str) -> ReviewResult | None:
     """What came of a verdict that a server has ended over."""
     if not request.was_left:
         return None
-    assert request.key is not None, "left behind is a key"
+    key, made = caller_of(scope).key, request.made
+    assert key is not None, "left behind is a key"
     return await lost_verdict(
-        scope, request.key, request.made.get(verdict), changes=verdict == "reject"
+        scope, key, made.get(verdict), made.get(FORETOLD + verdict), work=request.body.work
     )
 
 
