@@ -40,6 +40,12 @@ SELECT i.born, i.kind, i.size, i.sha256, i.edition FROM lineage l JOIN inode i
     AND i.born < $4
 WHERE l.volume = $1 AND l.branch = $2 ORDER BY i.born DESC LIMIT $5
 """
+_NAMED: Final = """
+SELECT d.born FROM lineage l JOIN dentry d
+    ON d.volume = l.volume AND d.branch = l.ancestor AND d.node = $3 AND d.born <= l.bound
+    AND d.born < $4
+WHERE l.volume = $1 AND l.branch = $2 AND d.kind <> 0 ORDER BY d.born DESC LIMIT $5
+"""
 _WHO: Final = """
 SELECT c.time_ns, c.verb, c.subject, c.request FROM lineage l JOIN change c
     ON c.volume = l.volume AND c.branch = l.ancestor AND c.version = $3 AND c.seq = 0
@@ -150,7 +156,7 @@ async def history(core: VolumeCore, path: ScopedPath, before: int | None, limit:
             if kind == NOTHING:
                 continue
             await found.add_node(BoundName(node, kind), died)
-            await found.add_name(path, born, died, BoundName(node, kind))
+            await found.add_loss(path, died, BoundName(node, kind))
             if found.has_enough(born):
                 break  # what stood here earlier is older than all of these
         if not found.versions and before is None:
@@ -177,30 +183,29 @@ class _Found:
         return sum(number >= since for number in self.versions) > self._limit
 
     async def add_node(self, bound: BoundName, until: int) -> None:
-        """Every row of a node that is older than ``until``."""
+        """Every row of a node that is older than ``until``, and how it came by its names."""
         view = self._tree.view
-        rows = await self._tree.session.rows(
-            _ROWS, view.volume, view.branch, bound.node, min(until, self.before), self._limit + 2
-        )
+        asked = (view.volume, view.branch, bound.node, min(until, self.before), self._limit + 2)
+        rows = await self._tree.session.rows(_ROWS, *asked)
         for number, (born, kind, size, sha256, _) in enumerate(rows[: self._limit + 1]):
             if kind != NOTHING and born not in self.versions:
                 path = await self._at(born).path(bound.node)
                 what: ChangeKind = "created" if number == len(rows) - 1 else "updated"
                 # A row that a stage or a fork made before it had a name has no path of its own.
                 await self._add(born, what, path or ROOT, kind, size, sha256)
+        for (born,) in await self._tree.session.rows(_NAMED, *asked):
+            if born not in self.versions:
+                then = self._at(born)
+                path, inode = await then.path(bound.node), await then.inode(bound.node)
+                size, sha256 = (inode.size, inode.sha256) if inode else (0, None)
+                await self._add(born, "moved", path or ROOT, bound.kind, size, sha256)
 
-    async def add_name(self, path: ScopedPath, born: int, died: int, bound: BoundName) -> None:
-        """How a node came by its name, and how it lost it: where the directory lay then that has
-        ``path`` by now."""
+    async def add_loss(self, path: ScopedPath, died: int, bound: BoundName) -> None:
+        """How a node lost its name: where the directory lay then that has ``path`` by now."""
         if died < self.before and died not in self.versions:
             after = await self._at(died).inode(bound.node)
             then = await self._at(died - 1).path(bound.node) or path
             await self._add(died, "moved" if after else "deleted", then, bound.kind, 0, None)
-        if born < self.before and born not in self.versions:
-            inode = await self._at(born).inode(bound.node)
-            size, sha256 = (inode.size, inode.sha256) if inode else (0, None)
-            then = await self._at(born).path(bound.node) or path
-            await self._add(born, "moved", then, bound.kind, size, sha256)
 
     def _at(self, version: int) -> RowTree:
         return self._core.tree_at(self._tree.session, self._tree.view._replace(at=version))
