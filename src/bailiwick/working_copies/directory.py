@@ -54,6 +54,11 @@ class Uppers(NamedTuple):
 _INLINE_BYTES_MAX: Final = 64 * KiB
 """What is read where it is asked for: it was hashed a moment ago, and a thread takes longer."""
 
+_TORN: Final = (
+    "the machine ended before this was flushed, and it may not be whole: what is there can be"
+    " fetched by hand from the state directory"
+)
+
 _SPECIAL_BITS: Final = 0o7000
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -149,7 +154,7 @@ class DirectoryCopy:
     def tree(self, place: str, masked: tuple[str, ...], *, writable: bool, lasting: bool) -> Tree:
         folder = self._folder
         if writable and not lasting:
-            folder.note_unflushed_upper()
+            folder.note_volatile_upper()
         return Tree(
             place=place, lower=self._shown.directory,
             masked=hidden(self._lower, self._base, masked),
@@ -183,6 +188,9 @@ class DirectoryCopy:
         self._sizes = {path: each.size for path, each in reading.altered.items()}
         self._gone = {path for path, each in reading.altered.items() if each.type is None}
         altered = sorted(reading.altered.values(), key=lambda each: each.path.order)
+        if self._folder.is_torn:
+            torn = [Dropped(str(each.path), _TORN) for each in altered]
+            return Alterations([], [*torn, *reading.unfit], reading.dropped)
         return Alterations(altered, reading.unfit, reading.dropped, reading.moved)
 
     # --- content ------------------------------------------------------------------------------

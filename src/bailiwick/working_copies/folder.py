@@ -14,6 +14,7 @@
     content/      of an overlay: what files hold that were changed
     publishing    there while it is brought back
     giving_up     there while it is given up under a key
+    volatile      there while what was changed is not flushed: under which start of the machine
 
 It is locked by the process that uses it: the kernel lets go however that ends.
 """
@@ -36,6 +37,7 @@ from bailiwick.errors import Busy, IoError, PathNotFound, from_os_error
 from bailiwick.finishing import in_thread
 from bailiwick.model import KiB, MiB, Value
 from bailiwick.paths import ScopedPath
+from bailiwick.working_copies.boot_id import boot_id
 from bailiwick.working_copies.done_keys import note_done, was_done
 from bailiwick.working_copies.pack import Pack
 from bailiwick.working_copies.removal import remove_tree
@@ -74,6 +76,7 @@ FlushAll = Callable[[int], None]
 """Has all that was written to the filesystem of a descriptor outlive the machine."""
 
 _UPPER: Final = "upper"
+_VOLATILE: Final = "volatile"
 _UNFINISHED: Final = ("publishing", "giving_up")
 
 
@@ -137,6 +140,24 @@ class Folder:
     def note_unflushed_upper(self) -> None:
         """What is changed there is not durable before something is saved that is."""
         self._unflushed.add(_UPPER)
+
+    def note_volatile_upper(self) -> None:
+        """As that, and where the machine ends before it is flushed it may be torn: files whose
+        names are there, and whose content is not."""
+        self.note_unflushed_upper()
+        with suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            file = os.open(_VOLATILE, flags, 0o600, dir_fd=self._directory)
+            try:
+                _write_all(file, boot_id())
+            finally:
+                os.close(file)
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the machine ended before what was changed was flushed."""
+        began = self._load(_VOLATILE)
+        return began is not None and began != boot_id()
 
     @property
     def overlay_path(self) -> str:
@@ -263,6 +284,9 @@ class Folder:
             return False
         self._flush_all(self._directory)
         self._unflushed.clear()
+        if not self.is_torn:
+            with suppress(FileNotFoundError):
+                os.unlink(_VOLATILE, dir_fd=self._directory)
         return True
 
     def _load(self, name: str) -> bytes | None:

@@ -24,6 +24,7 @@ from typing import Final
 import msgspec
 
 from bailiwick.errors import PathNotFound, from_os_error
+from bailiwick.working_copies.boot_id import boot_id
 from bailiwick.working_copies.removal import remove_tree
 from bailiwick.working_copies.survey import CHANGED_SINCE
 from bailiwick.working_copies.tree_writer import TreeNode
@@ -84,7 +85,7 @@ class TreeCache:
     def name_of(nodes: Mapping[str, TreeNode]) -> str:
         """The name of a tree that shows this, since this machine was started: what was written just
         before it stopped may not be whole."""
-        digest = hashlib.sha256(_boot_id())
+        digest = hashlib.sha256(boot_id())
         digest.update(msgspec.msgpack.encode(sorted(nodes.items())))
         return digest.hexdigest()[:40]
 
@@ -253,11 +254,3 @@ def _is_at(file: int, path: str) -> bool:
         return os.path.samestat(os.fstat(file), os.stat(path))
     except OSError:
         return False
-
-
-def _boot_id() -> bytes:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
