@@ -8,7 +8,7 @@ import pytest
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.stores.volume.rows.sqlite_session import SqliteSession
 from bailiwick.stores.volume.versions import comparison
-from bailiwick.stores.volume.versions.history import undo
+from bailiwick.stores.volume.versions.undo import undo
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.trees import outcome

@@ -377,8 +377,7 @@ async def reject(
     verdicts = [each for review, hunks in some for each in _verdicts(review, hunks, accepted=False)]
     notes = _notes(call, looked, some, note)
     left = looked.left
-    new = [each for each in planned.altered if each.base is None and each.type is not None]
-    proposal = await bring(call, ignores, planned, preview, {each.path: None for each in new})
+    proposal = await bring(call, ignores, planned, preview, planned.anew)
 
     def spoken(done: UndoResult) -> ReviewSpoken:
         took = [] if done.conflicts else [each.hunk for each in verdicts]

@@ -177,7 +177,7 @@ class Stories:
             if found[place].kind == "moved" and found[place - 1].kind == "created":
                 del found[place:]
                 break
-        return found[::-1]
+        return _of_one(found)[::-1]
 
     async def _step(self, version: Version, now: StoryContent | None) -> StoryStep:
         by = OURS if self._is_ours(version) else version.subject
@@ -250,6 +250,24 @@ async def look_at(
     sha256 = hashlib.sha256(known).hexdigest()
     contents[sha256] = known
     return unread._replace(data=None if 0 in known else known, sha256=sha256)
+
+
+def _of_one(found: Sequence[Version]) -> list[Version]:
+    """Versions of a place, newest first, without those of what was removed there before something
+    else was moved to it: that has come from where it was."""
+    own: list[Version] = []
+    former: ScopedPath | None = None
+    for each in found:
+        if each.path == former:
+            continue
+        came = own[-1] if own and own[-1].kind == "moved" else None
+        if came is not None and each.kind == "deleted" and each.path == came.path:
+            former = each.path
+            continue
+        if each.kind == "moved":
+            former = None
+        own.append(each)
+    return own
 
 
 def is_left_by(version: Version, now: StoryContent | None) -> bool:

@@ -233,7 +233,7 @@ async def undo(
     chosen = [each for each in found if part.covers(each) and part.means(each)]
     told = await _told(call, book, row, part.step, chosen, digest.truncated)
     planned = plan_return(row.id, told.stories, told.contents, part.hunks)
-    return await bring(call, ignores, planned, preview)
+    return await bring(call, ignores, planned, preview, planned.anew)
 
 
 def _refuse_unknown(found: Sequence[PathDigest], part: RunPart) -> None:

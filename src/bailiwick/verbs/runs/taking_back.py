@@ -38,6 +38,12 @@ class PlannedReturn:
         self.moves: list[MoveBack] = []
         self.conflicts: list[Conflict] = []
 
+    @property
+    def anew(self) -> dict[ScopedPath, None]:
+        """What comes where nothing stands: also where its directory has gone."""
+        comes = (each for each in self.altered if each.base is None and each.type is not None)
+        return {each.path: None for each in comes}
+
 
 class ReturningCopy:
     """What is to come of places, in the form of a working copy: in memory, for one call."""
@@ -128,7 +134,8 @@ def _add_text(
     data = woven.weave.without(chosen)
     is_whole = len(chosen) == len(named)
     moved = before is not None and after is not None and before.path != after.path
-    goes_back = moved and is_whole
+    is_home = before is not None and now is not None and now.path == before.path
+    goes_back = moved and is_whole and not is_home
     if story.is_back and not chosen:
         return
     if goes_back and after is not None and (now is None or now.path != after.path):

@@ -28,6 +28,7 @@ from bailiwick.stores.volume.versions.comparison import compare, touches_of
 from bailiwick.stores.volume.versions.draft_core import NUMBERS as SET_ASIDE
 from bailiwick.stores.volume.versions.draft_core import DraftCore
 from bailiwick.stores.volume.versions.merge import Conflicted, DraftChanges, merge, merge_draft
+from bailiwick.stores.volume.versions.undo import undo
 from bailiwick.versions import (
     BeneathPage,
     BranchBeside,
@@ -228,7 +229,7 @@ class VolumeVersions:
 
     def _undoing(self, what: Undoing) -> Work:
         async def work(turn: ChangeTurn) -> Worked:
-            return Worked(*await history.undo(turn, what, self._store.mark))
+            return Worked(*await undo(turn, what, self._store.mark))
 
         return work
 

@@ -1,7 +1,8 @@
-"""Looking back and going back: the versions of a place, restoring one, undoing what was done."""
+"""Looking back and going back: the versions of a place, and restoring one."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 
 from bailiwick.errors import IoError, ParseError, PathNotFound
@@ -10,9 +11,8 @@ from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath, tree_too_deep
 from bailiwick.stores.volume.changes import copy_node
 from bailiwick.stores.volume.core import ChangeTurn, VolumeCore
 from bailiwick.stores.volume.leases import check_lease
-from bailiwick.stores.volume.lookup.depths import Depths
 from bailiwick.stores.volume.refusals import check_expected, no_such, not_on_the_way
-from bailiwick.stores.volume.rows.checksums import log_guard, row_guard
+from bailiwick.stores.volume.rows.checksums import row_guard
 from bailiwick.stores.volume.rows.database import HEAD, RowSession
 from bailiwick.stores.volume.rows.mutation import Attributes, Mutation, attributes_of
 from bailiwick.stores.volume.rows.records import (
@@ -20,12 +20,11 @@ from bailiwick.stores.volume.rows.records import (
     NOTHING,
     TYPES,
     BoundName,
-    Inode,
     RowPlace,
 )
 from bailiwick.stores.volume.rows.tree import RowTree, open_tree
 from bailiwick.stores.volume.versions.comparison import looks_same
-from bailiwick.versions import ChangeKind, Conflict, Mark, Undoing, Version, Versions
+from bailiwick.versions import ChangeKind, Mark, Version, Versions
 
 _BINDINGS: Final = """
 SELECT d.born, CASE WHEN d.died > l.bound THEN $5 ELSE d.died END, d.node, d.kind
@@ -51,34 +50,14 @@ SELECT c.time_ns, c.verb, c.subject, c.request FROM lineage l JOIN change c
     ON c.volume = l.volume AND c.branch = l.ancestor AND c.version = $3 AND c.seq = 0
 WHERE l.volume = $1 AND l.branch = $2 LIMIT 1
 """
-_KEPT: Final = "SELECT last, horizon FROM volume WHERE id = $1"
+KEPT: Final = "SELECT last, horizon FROM volume WHERE id = $1"
 _SNAPSHOT: Final = """
 SELECT branch, version, created_ns, guard FROM snapshot
 WHERE volume = $1 AND name = $2 AND ended IS NULL
 """
-_BY_REQUEST: Final = """
-SELECT version, coalesce(subject, ''), time_ns, verb, subject, request, note, key, guard FROM change
-WHERE volume = $1 AND branch = $2 AND request = $3 AND ($4 = 0 OR coalesce(subject, '') = $5)
-ORDER BY version
-"""
-_BY_RANGE: Final = """
-SELECT version, coalesce(subject, ''), time_ns, verb, subject, request, note, key, guard FROM change
-WHERE volume = $1 AND branch = $2 AND version >= $3 AND version <= $4 AND seq = 0
-    AND ($5 = 0 OR coalesce(subject, '') = $6)
-ORDER BY version
-"""
-_KEYS: Final = """
-SELECT parent, name, node, was FROM change
-WHERE volume = $1 AND branch = $2 AND version = $3 ORDER BY seq
-"""
 
 
-_SINCE: Final = """
-SELECT DISTINCT version, node FROM change WHERE volume = $1 AND branch = $2 AND version > $3
-"""
-
-
-_CHECK: Final = "check the volume"
+CHECK: Final = "check the volume"
 
 _DIGITS_MAX: Final = 18
 """No counter comes so far, and no database takes more."""
@@ -102,10 +81,10 @@ async def resolve_version(core: VolumeCore, session: RowSession, version: str) -
         if row is None:
             raise PathNotFound(f"there is no snapshot {version!r}")
         if row[3] is not None and row[3] != row_guard(version, *row[:3]):
-            raise IoError("the row of the snapshot is damaged", hint=_CHECK)
+            raise IoError("the row of the snapshot is damaged", hint=CHECK)
         return row[0], row[1]
     number = number_of(version)
-    last, horizon = await session.row(_KEPT, volume) or (0, 0)
+    last, horizon = await session.row(KEPT, volume) or (0, 0)
     if number > last:
         raise PathNotFound(f"there is no version {version}")
     if number < horizon:
@@ -133,7 +112,8 @@ async def find(tree: RowTree, path: ScopedPath) -> BoundName | None:
 async def history(core: VolumeCore, path: ScopedPath, before: int | None, limit: int) -> Versions:
     """The versions of what stands at a canonical path, and of what stood there before; newest
     first, at most ``limit`` of those older than ``before``. A thing that was moved here brings its
-    versions along, each with the path that it had then."""
+    versions along, each with the path that it had then; one that was removed with its directory is
+    told as if it had been by itself."""
     async with core.looking() as session:
         tree = await core.tree(session)
         view = core.view
@@ -143,25 +123,23 @@ async def history(core: VolumeCore, path: ScopedPath, before: int | None, limit:
         if path == ROOT:
             await found.add_node(BoundName(view.root, DIRECTORY), found.before)
             return found.newest_first()
-        parent = await find(tree, path.parent)
-        if parent is None or parent.kind != DIRECTORY:
-            raise no_such(path)
-        rows = await session.rows(
-            _BINDINGS, view.volume, view.branch, parent.node, path.name, until
-        )
-        since = until
-        for born, ended, node, kind in rows:
-            # What an ancestor has lost later is here until the branch itself said otherwise.
-            died, since = min(ended, since), born
-            if kind == NOTHING:
-                continue
-            await found.add_node(BoundName(node, kind), died)
-            await found.add_loss(path, died, BoundName(node, kind))
-            if found.has_enough(born):
-                break  # what stood here earlier is older than all of these
+        for parent in await found.directories(path.parent, until):
+            async for name in found.names(parent, path.name):
+                await found.add_node(name.bound, name.died)
+                await found.add_loss(path, name.died, name.bound)
+                if found.has_enough(name.born):  # what stood here earlier is older than those
+                    return found.newest_first()
         if not found.versions and before is None:
             raise no_such(path)
         return found.newest_first()
+
+
+class _Name(NamedTuple):
+    """What had a name in a directory, from a version on to another."""
+
+    bound: BoundName
+    born: int
+    died: int
 
 
 class _Found:
@@ -181,6 +159,32 @@ class _Found:
     def has_enough(self, since: int) -> bool:
         """Whether there are more than wanted from a version on."""
         return sum(number >= since for number in self.versions) > self._limit
+
+    async def directories(self, path: ScopedPath, until: int) -> list[_Name]:
+        """The directories that stand at a path or were removed from it, the newest first. What lay
+        in one that was moved away is told where it went."""
+        found = [_Name(BoundName(self._tree.view.root, DIRECTORY), 0, until)]
+        for name in path.parts:
+            found = [
+                each
+                for above in found
+                async for each in self.names(above, name)
+                if each.bound.kind == DIRECTORY
+                and (each.died == until or await self._at(each.died).path(each.bound.node) is None)
+            ]
+        return found
+
+    async def names(self, directory: _Name, name: str) -> AsyncGenerator[_Name, None]:
+        """All that had a name in a directory while that stood there, the newest first."""
+        view, since = self._tree.view, directory.died
+        rows = await self._tree.session.rows(
+            _BINDINGS, view.volume, view.branch, directory.bound.node, name, directory.died
+        )
+        for born, ended, node, kind in rows:
+            # What an ancestor has lost later is here until the branch itself said otherwise.
+            died, since = min(ended, since), born
+            if kind != NOTHING and directory.born < died and born < directory.died:
+                yield _Name(BoundName(node, kind), born, died)
 
     async def add_node(self, bound: BoundName, until: int) -> None:
         """Every row of a node that is older than ``until``, and how it came by its names."""
@@ -203,7 +207,7 @@ class _Found:
     async def add_loss(self, path: ScopedPath, died: int, bound: BoundName) -> None:
         """How a node lost its name: where the directory lay then that has ``path`` by now."""
         if died < self.before and died not in self.versions:
-            after = await self._at(died).inode(bound.node)
+            after = await self._at(died).path(bound.node)
             then = await self._at(died - 1).path(bound.node) or path
             await self._add(died, "moved" if after else "deleted", then, bound.kind, 0, None)
 
@@ -329,244 +333,3 @@ async def _restore_directory(mutation: Mutation, then: RowTree, top: BoundName, 
                     mutation, then, RowPlace(directory.node, name), old, levels
                 )
     return changed
-
-
-# --- undo --------------------------------------------------------------------------------------
-
-
-class UndoneVersions(NamedTuple):
-    """What an undo did: the version it made, what it left, and whose changes it was about."""
-
-    version: int | None
-    conflicts: list[Conflict]
-    subjects: frozenset[str]
-
-
-class _UndoKeys(NamedTuple):
-    """All that one version touched."""
-
-    names: set[RowPlace]
-    nodes: set[int]
-
-
-async def undo(turn: ChangeTurn, what: Undoing, mark: Mark) -> UndoneVersions:
-    """Take back what a request, or a range of versions, changed.
-
-    Versions that touch the same things are taken back together or not at all. What was changed
-    since by others is reported and left. Nothing else is touched, and an undo can be undone.
-    """
-    tree, session = turn.tree, turn.transaction.session
-    view = tree.view
-    whose = (0, "") if what.subject is None else (1, what.subject)
-    _, horizon = await session.row(_KEPT, view.volume) or (0, 0)
-    first = None if what.first is None else number_of(what.first)
-    named = what.requests if what.request_id is None else (what.request_id,)
-    if named:
-        rows = []
-        for request in named:
-            rows += await session.rows(_BY_REQUEST, view.volume, view.branch, request, *whose)
-        rows.sort(key=lambda row: row[0])
-    else:
-        last = view.at if what.last is None else number_of(what.last)
-        since = horizon + 1 if first is None else first
-        rows = await session.rows(_BY_RANGE, view.volume, view.branch, since, last, *whose)
-    for version, _, *who, guard in rows:
-        if guard is not None and guard != log_guard(view.branch, version, *who):
-            raise IoError(f"what the log says of version {version} is damaged", hint=_CHECK)
-    if what.since_ns is not None:
-        rows = [row for row in rows if row[2] >= what.since_ns]
-    versions = [row[0] for row in rows]
-    if (first or horizon + 1) <= horizon or (versions and versions[0] <= horizon):
-        raise PathNotFound(
-            "what is to be undone is no longer kept", details={"oldest": str(horizon)}
-        )
-    if not versions:
-        raise PathNotFound(
-            "nothing that is kept of this branch was changed by that",
-            details={"oldest": str(horizon)},
-        )
-    keys: dict[int, _UndoKeys] = {}
-    for version in versions:
-        touched = await session.rows(_KEYS, view.volume, view.branch, version)
-        keys[version] = _UndoKeys(
-            {RowPlace(parent, name) for parent, name, _, _ in touched if parent},
-            {node for parent, _, node, _ in touched if not parent},
-        )
-    plan = _UndoPlan(turn, keys)
-    for group in _groups(keys):
-        await plan.add(group)
-    version = await plan.carry_out(mark)
-    return UndoneVersions(version, plan.conflicts, frozenset(row[1] for row in rows))
-
-
-def _groups(keys: dict[int, _UndoKeys]) -> list[list[int]]:
-    """Versions that touch a common key, or a directory and a name in it, together."""
-    groups: list[tuple[_UndoKeys, list[int]]] = []
-    for version, touched in keys.items():
-        members, apart = [version], []
-        for others, versions in groups:
-            if _meet(others, touched):
-                touched = _UndoKeys(touched.names | others.names, touched.nodes | others.nodes)
-                members += versions
-            else:
-                apart.append((others, versions))
-        groups = [*apart, (touched, members)]
-    return [sorted(versions) for _, versions in groups]
-
-
-def _meet(a: _UndoKeys, b: _UndoKeys) -> bool:
-    return bool(
-        a.names & b.names
-        or a.nodes & b.nodes
-        or any(place.parent in b.nodes for place in a.names)
-        or any(place.parent in a.nodes for place in b.names)
-    )
-
-
-class _UndoPlan:
-    """What to put back, gathered before anything is changed."""
-
-    def __init__(self, turn: ChangeTurn, keys: dict[int, _UndoKeys]) -> None:
-        self._turn = turn
-        self._keys = keys
-        self._names: dict[RowPlace, BoundName | None] = {}
-        self._nodes: dict[int, Inode | None] = {}
-        self.conflicts: list[Conflict] = []
-
-    def _at(self, version: int) -> RowTree:
-        core = self._turn.core
-        return core.tree_at(self._turn.transaction.session, core.view._replace(at=version))
-
-    async def add(self, versions: list[int]) -> None:
-        """Plan one group; where one key of it was changed since, none of it is put back."""
-        names: dict[RowPlace, BoundName | None] = {}
-        nodes: dict[int, Inode | None] = {}
-        conflicts: list[Conflict] = []
-        tree = self._turn.tree
-        for place in {each for version in versions for each in self._keys[version].names}:
-            those = [version for version in versions if place in self._keys[version].names]
-            if not await self._is_name_untouched(place, those):
-                path = await self._path_of(place.parent, those, place.name)
-                conflicts.append(Conflict(path, "the name was changed since"))
-            elif await tree.way_up(place.parent) is None and not (
-                await self._comes_back(place.parent, versions)
-            ):
-                path = await self._path_of(place.parent, those, place.name)
-                conflicts.append(Conflict(path, "its directory is gone"))
-            names[place] = await self._at(those[0] - 1).name(*place)
-        for node in {each for version in versions for each in self._keys[version].nodes}:
-            those = [version for version in versions if node in self._keys[version].nodes]
-            now = await tree.inode(node)
-            if not await self._is_node_untouched(node, those):
-                conflicts.append(Conflict(await self._path_of(node, those), "it was changed since"))
-            nodes[node] = await self._at(those[0] - 1).inode(node)
-            if nodes[node] is None and now is not None:
-                if await tree.place(node) not in names:
-                    path = await self._path_of(node, those)
-                    conflicts.append(Conflict(path, "it was moved since"))
-                if now.kind == DIRECTORY:
-                    conflicts += await self._put_in_since(node, those[-1])
-        if conflicts:
-            self.conflicts += conflicts
-            return
-        self._names |= names
-        self._nodes |= nodes
-
-    async def _is_name_untouched(self, place: RowPlace, those: list[int]) -> bool:
-        """Whether nobody else has changed a name between and after these versions."""
-        now = await self._turn.tree.name(*place)
-        for version, following in zip(those, [*those[1:], None], strict=True):
-            left = await self._at(version).name(*place)
-            if left != (now if following is None else await self._at(following - 1).name(*place)):
-                return False
-        return True
-
-    async def _is_node_untouched(self, node: int, those: list[int]) -> bool:
-        now = await self._turn.tree.inode(node)
-        for version, following in zip(those, [*those[1:], None], strict=True):
-            left = await self._at(version).inode(node)
-            found = now if following is None else await self._at(following - 1).inode(node)
-            if (left is None) != (found is None):
-                return False
-            if left is not None and found is not None and not looks_same(left, found):
-                return False
-        return True
-
-    async def _put_in_since(self, directory: int, after: int) -> list[Conflict]:
-        """What others have changed or made since in a directory that is to go with all it holds."""
-        tree, found = self._turn.tree, list[Conflict]()
-        rows = await tree.session.rows(_SINCE, tree.view.volume, tree.view.branch, after)
-        for node in {node for version, node in rows if node and version not in self._keys}:
-            way = await tree.way_up(node)
-            if node != directory and way and directory in {above for above, _ in way}:
-                path = await tree.path(node)
-                found.append(Conflict(path or ROOT, "it lies in a directory that is to go"))
-        return found
-
-    async def _comes_back(self, node: int, versions: list[int]) -> bool:
-        """Whether a directory that is gone now is put back, or made and gone, by the same group."""
-        return any(node in self._keys[version].nodes for version in versions)
-
-    async def _path_of(self, node: int, those: list[int], name: str | None = None) -> ScopedPath:
-        """The path of a node, or of a name in it, as it is now or was when it was last touched."""
-        path = await self._turn.tree.path(node)
-        for version in (those[-1], those[0] - 1):
-            path = path if path is not None else await self._at(version).path(node)
-        if path is None:
-            return ROOT
-        return path if name is None else path.child(name)
-
-    async def carry_out(self, mark: Mark) -> int | None:
-        """Put everything back that can be, as one version; None where that is nothing."""
-        if not (self._names or self._nodes):
-            return None
-        turn, tree = self._turn, self._turn.tree
-        await self._check_leases(mark)
-        depths = Depths(tree)
-        await depths.note(self._names.values())
-        mutation = turn.mutation("undo", mark)
-        # All names are taken before any is given: a node has one name at a time.
-        for place in self._names:
-            if await tree.name(*place) is not None:
-                await mutation.set_name(place, None)
-        for node, old in self._nodes.items():
-            now = await tree.inode(node)
-            if old is not None:
-                await mutation.revive(node, attributes_of(old))
-            elif now is not None:
-                await mutation.end_inode(BoundName(node, now.kind))
-        for place, bound in self._names.items():
-            if bound is not None:
-                await mutation.set_name(place, bound)
-        await self._check_ways()
-        await depths.check(self._names)
-        await mutation.touch_directories()
-        return mutation.version
-
-    async def _check_leases(self, mark: Mark) -> None:
-        """What somebody holds a lease on is not changed by undoing either."""
-        tree = self._turn.tree
-        for place in self._names:
-            await check_lease(self._turn, *place, mark, beneath=await tree.name(*place))
-        for node in self._nodes:
-            at = await tree.place(node)
-            if at is not None and await tree.way_up(node) is not None:
-                await check_lease(self._turn, *at, mark)
-
-    async def _check_ways(self) -> None:
-        """What was put back must be reachable: a directory may lie in what it is put into by now.
-        Only what lies in a directory that goes, goes with it."""
-        tree = self._turn.tree
-        for bound in self._names.values():
-            if bound is None or await tree.way_up(bound.node) is not None:
-                continue
-            node, seen = bound.node, set[int]()
-            while self._nodes.get(node, tree) is not None:
-                up = await tree.place(node)
-                if up is None or node in seen:
-                    # Without its name: nobody has decided yet whether that may be told.
-                    raise ParseError(
-                        "it cannot be put back: where it belongs lies in it now, or is gone"
-                    )
-                seen.add(node)
-                node = up.parent
