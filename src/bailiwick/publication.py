@@ -115,7 +115,7 @@ async def stands(store: Store, touch: Touch) -> bool:
     """Whether what a change makes stands in the tree."""
     try:
         entry = await unfollowed(store, touch.path)
-    except (NotADirectory, PathNotFound):
+    except PathNotFound:
         return touch.kind == "deleted"
     with closing(entry):
         if touch.kind == "deleted" or entry.type is None:

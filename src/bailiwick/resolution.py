@@ -75,7 +75,8 @@ async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
         if call.pipeline.discreet or not whole:
             await _keep_secret(call, target, path)
         raise
-    if whole and handle.path == path:
+    alone = call.destination is None
+    if alone and whole and handle.path == path:
         return handle
     try:
         reached = whole or grant.reaches(handle.path, handle.type == "directory")
@@ -84,6 +85,9 @@ async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
             await _keep_secret(call, target, path, handle.path if reached else None)
         if not reached:
             raise _beyond_the_grant(path)
+        # What is said of one of two places may not tell whether there is something at the other.
+        if not alone and call.pipeline.discreet:
+            _refuse_hidden(call, target, handle.path)
     except BaseException:
         handle.close()
         raise
@@ -108,9 +112,14 @@ async def _keep_secret(
             if not on_the_way and not grant.reaches(place, is_directory=place != path):
                 raise _beyond_the_grant(path)
             if stages.discreet:
-                decision = stages.judge(call, place, _access_at(call, target))
-                if isinstance(decision, Hide):
-                    stages.obey(call, decision, target)
+                _refuse_hidden(call, target, place)
+
+
+def _refuse_hidden(call: Call, target: Target, place: ScopedPath) -> None:
+    """A hidden place that a target leads to or by is not there."""
+    decision = call.pipeline.judge(call, place, _access_at(call, target))
+    if isinstance(decision, Hide):
+        call.pipeline.obey(call, decision, target)
 
 
 async def shows_the_way(call: Call, link: ScopedPath) -> bool:

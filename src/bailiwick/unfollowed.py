@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Protocol
 
-from bailiwick.errors import PathNotFound, SymlinkEscape, TooManyLinks
+from bailiwick.errors import NotADirectory, PathNotFound, SymlinkEscape, TooManyLinks
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Look
 
@@ -20,13 +20,18 @@ class Resolves(Protocol):
 
 
 async def unfollowed(store: Resolves, path: ScopedPath, *, parents: bool = False) -> Handle:
-    """The entry at a path, as `Reader.resolve` finds it, through no link. `PathNotFound` where one
-    stands above it."""
+    """The entry at a path, as `Reader.resolve` finds it, through no link. `PathNotFound` where what
+    stands above it is no directory: a link there tells nothing of what it leads to, not even by
+    leading nowhere."""
     try:
         entry = await store.resolve(path, "entry", parents=parents)
-        if entry.path == path:
-            return entry
-        entry.close()
-    except (SymlinkEscape, TooManyLinks):
-        pass
-    raise PathNotFound("a link stands above it, and is not followed", path=path)
+    except (NotADirectory, PathNotFound, SymlinkEscape, TooManyLinks):
+        raise _nothing_at(path) from None
+    if entry.path == path:
+        return entry
+    entry.close()
+    raise _nothing_at(path)
+
+
+def _nothing_at(path: ScopedPath) -> PathNotFound:
+    return PathNotFound("nothing stands there itself", path=path)

@@ -27,8 +27,8 @@ class Base(NamedTuple):
 
 class Altered(NamedTuple):
     """One path that is not what it was. ``type`` is None for what was taken away, ``base`` for what
-    was not there before. Of a file the hash is told, of a link its text. ``origin`` is where a file
-    lies that came along with a directory, and lies nowhere else. By its ``mark`` a copy in which
+    was not there before. Of a file the hash is told, of a link its text. ``origin`` is where it lay
+    if it came along with a directory, and was not touched. By its ``mark`` a copy in which
     others work meanwhile knows whether it is still that."""
 
     path: ScopedPath
@@ -60,6 +60,10 @@ class Alterations(NamedTuple):
     unfit: list[Dropped]
     dropped: list[Dropped]
     moved: Mapping[ScopedPath, ScopedPath] = {}
+
+    def origins(self) -> dict[ScopedPath, ScopedPath]:
+        """Where all lay that came along with a directory."""
+        return {each.path: each.origin for each in self.altered if each.origin is not None}
 
     def moves(self) -> list[set[ScopedPath]]:
         """What comes with a directory that was moved, and goes from where it lay, each time all of

@@ -8,7 +8,7 @@ anew.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
 from typing import Any, Final, NamedTuple, TypeVar
@@ -20,17 +20,17 @@ from bailiwick.approvals import Preview
 from bailiwick.call import Asked, Call
 from bailiwick.errors import (
     MissingAccess,
-    NotADirectory,
     PathNotFound,
     PolicyDenied,
     escape_for_display,
 )
 from bailiwick.meter import NOTHING, Amount
-from bailiwick.operations import DELETE, EDIT, MOVE, WRITE, Access, Operation
+from bailiwick.operations import DELETE, EDIT, MOVE, READ, WRITE, Access, Operation
 from bailiwick.paths import ROOT, ScopedPath, folded
 from bailiwick.policy import Ask, Decision, Hide
 from bailiwick.proposal import Proposal
-from bailiwick.resolution import twin_exists
+from bailiwick.resolution import refuse_hidden_twin, twin_exists
+from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.version_acts import hash_of_effects
 from bailiwick.versions import Conflict, Done, Plan, Touch
@@ -49,7 +49,8 @@ class Work(NamedTuple):
     a draft, by calls that were decided on one by one: the places that people let them change, about
     which nobody is asked again. ``counts`` is whether it makes the branch grow by what is not
     counted elsewhere. ``conditional`` is for what depends on more than what it touches, and is held
-    against that also where it touches nothing. ``difference`` shows a person what files become.
+    against that also where it touches nothing. ``came_from`` is where things lay that came along
+    with a directory, which counts as reading them. ``difference`` shows a person what files become.
     """
 
     plan: Callable[[], Awaitable[Plan]]
@@ -58,6 +59,7 @@ class Work(NamedTuple):
     decided: AbstractSet[ScopedPath] | None = None
     counts: bool = True
     conditional: bool = False
+    came_from: Mapping[ScopedPath, ScopedPath] = {}
     difference: Callable[[Plan, int], Awaitable[tuple[str, bool]]] | None = None
     """What files become, in so many lines, and whether that is all of it."""
 
@@ -169,11 +171,14 @@ def _kept(decision: Decision) -> PolicyDenied:
 
 def _all_uses(work: Work, plan: Plan) -> Iterator[Use]:
     for touch in plan.touches:
-        yield from uses_of(touch, reads=work.reads)
+        yield from uses_of(touch, reads=work.reads, came_from=work.came_from.get(touch.path))
 
 
-def uses_of(touch: Touch, *, reads: bool = False) -> Iterator[Use]:
-    """What one change comes to; ``reads`` is whether what it brings counts as read."""
+def uses_of(
+    touch: Touch, *, reads: bool = False, came_from: ScopedPath | None = None
+) -> Iterator[Use]:
+    """What one change comes to; ``reads`` is whether what it brings counts as read, ``came_from``
+    where that lies."""
     writing = EDIT if reads else WRITE
     is_directory = touch.type == "directory"
     if touch.kind == "deleted":
@@ -183,6 +188,8 @@ def uses_of(touch: Touch, *, reads: bool = False) -> Iterator[Use]:
         yield Use(touch.origin, MOVE, MOVE.access, MOVE.ruled, is_directory, touch.path)
         yield Use(touch.path, MOVE, there, there, is_directory, touch.path)
     else:
+        if came_from is not None:
+            yield Use(came_from, READ, READ.access, READ.ruled, is_directory)
         over = touch.kind == "updated" and not is_directory
         ruled = writing.ruled_over if over else writing.ruled
         yield Use(touch.path, writing, writing.access, ruled, is_directory)
@@ -243,8 +250,9 @@ async def _refuse_twins(call: Call, plan: Plan) -> None:
             continue
         path = touch.path
         key = path.parent, folded(path.name)
-        with suppress(PathNotFound, NotADirectory):
-            with closing(await call.store.resolve(path, "entry", parents=True)) as entry:
+        refuse_hidden_twin(call, path)
+        with suppress(PathNotFound):
+            with closing(await unfollowed(call.store, path, parents=True)) as entry:
                 beside = await call.store.names_beside(entry)
             for other in beside:
                 twin = path.parent.child(other)

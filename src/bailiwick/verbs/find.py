@@ -13,6 +13,7 @@ from bailiwick.call import Call, Missing
 from bailiwick.errors import BailiwickError, NotADirectory, ParseError, PathNotFound
 from bailiwick.model import Entry, EntryType, Found
 from bailiwick.paths import ScopedPath
+from bailiwick.policy import Hide
 from bailiwick.resolution import named
 from bailiwick.search.glob import Filter, Glob, compile_filter, compile_glob
 from bailiwick.store import Child, Handle
@@ -219,6 +220,11 @@ async def _fitting_empty(call: Call, step: Visit | FileRun, fits: Fits, empty: b
     return lambda child: fits(child) and (child.size == 0) is empty
 
 
+def _is_hidden(call: Call, directory: ScopedPath, child: Child) -> bool:
+    path = directory.child(child.name)
+    return isinstance(call.decide(path, None, child.type == "directory"), Hide)
+
+
 def _found(
     call: Call, walk: Walk, matches: list[Entry], last: ScopedPath | None, omitted: int = 0,
     unseen: int = 0,
@@ -247,11 +253,13 @@ _NOT_SEEN: tuple[type[BailiwickError], ...] = (PathNotFound, *UNREADABLE)
 
 
 async def _is_empty(call: Call, visit: Visit) -> bool:
-    """Whether a directory has nothing in it."""
+    """Whether a directory has nothing in it that shows."""
     handle: Handle | None = None
+    decides = call.must_decide_below(visit.path)
     try:
         handle = await call.store.descend(visit.directory, visit.child.name)
-        return not (await call.store.children(handle, limit=1)).entries
+        found = await call.store.children(handle, limit=None if decides else 1)
+        return all(decides and _is_hidden(call, visit.path, each) for each in found.entries)
     except _NOT_SEEN:
         return False
     finally:

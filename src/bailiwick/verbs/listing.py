@@ -34,11 +34,14 @@ async def list_page(
     after = None if cursor is None else _name_in(cursor)
     rules = (await ignores.level_of(call.store, directory.path, call=call)).named()
     decides = call.must_decide_below(directory.path)
+    # What is hidden may neither end a page nor stand in its cursor: that there is more is known by
+    # one more that shows.
+    enough = wanted + decides
     entries: list[Entry] = []
-    more, asked = True, wanted
-    while more and len(entries) < wanted:
+    more, asked = True, enough
+    while more and len(entries) < enough:
         page = await call.store.children(directory, after=after, limit=asked)
-        room = wanted - len(entries)
+        room = enough - len(entries)
         shown: list[Entry] = []
         for start in range(0, len(page.entries), _ENTRIES_BETWEEN_PAUSES):
             if start:
@@ -54,7 +57,10 @@ async def list_page(
             after = page.entries[-1].name
         entries += shown[:room]
         # Where much is left out, reading the directory anew for each gap would take long.
-        asked = min(asked * 4, max(wanted, _CHILDREN_AT_ONCE))
+        asked = min(asked * 4, max(enough, _CHILDREN_AT_ONCE))
+    if len(entries) > wanted:
+        entries, more = entries[:wanted], True
+        after = entries[-1].name
     return Page(
         path=directory.path,
         entries=entries,

@@ -435,8 +435,6 @@ class _Reading:
             if was.type == "file":
                 touched = Touched(path=there, kind="file_created", mode=was.mode)
                 self._add_file(path, touched, base, Source(self._lower, text, _open_beneath))
-                if (moved := self.altered.get(path)) is not None and moved.type is not None:
-                    self.altered[path] = moved._replace(origin=ScopedPath(text))
             elif was.type == "symlink":
                 with suppress(OSError):  # others have put something else there since
                     target = _link_text(self._lower, text)
@@ -444,6 +442,8 @@ class _Reading:
                     self._add_link(path, touched, base)
             elif was.type == "directory":
                 self._add(Touched(path=there, kind="directory_created", mode=was.mode))
+            if (came := self.altered.get(path)) is not None and came.type is not None:
+                self.altered[path] = came._replace(origin=ScopedPath(text))
 
 
 def _is_covered(path: str, directory: str, kinds: Mapping[str, TouchedKind]) -> bool:

@@ -112,7 +112,7 @@ class MaterialisedLower:
     async def _look(self, path: ScopedPath) -> Base | None:
         try:
             entry = await unfollowed(self._store, path)
-        except (NotADirectory, PathNotFound):
+        except PathNotFound:
             return None
         with closing(entry):
             return None if entry.type is None else _base(await _node(self._store, entry))

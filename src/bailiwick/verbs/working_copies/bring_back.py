@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+import msgspec
+
 from bailiwick.call import Call
 from bailiwick.errors import (
     BailiwickError,
@@ -38,7 +40,8 @@ from bailiwick.verbs.working_copies.content import (
     version_at,
     with_some_hunks,
 )
-from bailiwick.verbs.working_copies.plan import Drawn, draw, may
+from bailiwick.verbs.working_copies.known_places import KnownPlaces, may, may_with
+from bailiwick.verbs.working_copies.plan import Drawn, draw
 from bailiwick.version_acts import BringBack, DiscardWork
 from bailiwick.versions import Done, Mark, Plan, Touch
 from bailiwick.working_copy import (
@@ -73,9 +76,10 @@ async def bring_back(
     of that, or as it is now."""
     found = await copy.alterations() if seen is None else seen
     await _refuse_unseen(call, found, wanted)
-    wanted = found.with_directories(found.with_moves(wanted))
+    known = KnownPlaces(call, found)
+    wanted = found.with_directories(found.with_moves(known.among(wanted)))
     drawn = await draw(call, copy, found, wanted)
-    sifted = _sift(call, drawn, found, wanted)
+    sifted = _sift(call, drawn, found, wanted, known)
     held_back = wanted.publish == "atomic" and bool(sifted.withheld or sifted.conflicts)
     plan = Plan([] if held_back else sifted.touches)
     settled = frozenset(drawn.settled).difference(*(found.moves() if held_back else sifted.unmoved))
@@ -85,7 +89,7 @@ async def bring_back(
 
     def published(done: Done) -> Published:
         return Published(
-            changes=list(_changes(call, done.plan.touches)), conflicts=sifted.conflicts,
+            changes=list(_changes(known, done.plan.touches)), conflicts=sifted.conflicts,
             withheld=[*sifted.withheld, *sifted.dropped], version=done.version,
             request_id=call.request_id,
         )  # fmt: skip
@@ -99,7 +103,9 @@ async def bring_back(
         return BringBack(call.handle, plan, copy, what, settled, found)
 
     differences = partial(_differences, call, copy, found, drawn.merged)
-    work = Work(planned, act, conditional=bool(settled), difference=differences)
+    work = Work(
+        planned, act, came_from=found.origins(), conditional=bool(settled), difference=differences
+    )
     return await propose(call, ignores, work, published)
 
 
@@ -138,17 +144,17 @@ async def changes(call: Call, copy: WorkingCopy, *, shared: bool = False) -> Wor
     if shared:
         seen = [each for each in found.altered if may(call, each.path, METADATA)]
         found = found._replace(altered=seen)
-    wanted = Wanted("partial")
+    wanted, known = Wanted("partial"), KnownPlaces(call, found)
     drawn = await draw(call, copy, found, wanted)
-    sifted = _sift(call, drawn, found, wanted)
+    sifted = _sift(call, drawn, found, wanted, known)
     conflicts = {each.path for each in drawn.conflicts} - {each.path for each in sifted.conflicts}
     unseen = [
         Touch(each.path, "created", each.type)
         for each in found.altered
-        if each.path in conflicts and each.type is not None
+        if each.path in conflicts and each.type is not None and known.made(each.path)
     ]
     return WorkChanges(
-        changes=list(_changes(call, with_their_directories([*drawn.touches, *unseen]))),
+        changes=list(_changes(known, with_their_directories([*drawn.touches, *unseen]))),
         withheld=[*sifted.withheld, *sifted.dropped], conflicts=sifted.conflicts,
         version=await _version(call, found),
     )  # fmt: skip
@@ -158,12 +164,14 @@ async def _version(call: Call, found: Alterations) -> str:
     """Says what is in a copy, and what it is compared with, as far as the caller may know of it."""
     seen = hashlib.sha256()
     for count, each in enumerate(found.altered, 1):
-        if not may(call, each.path, METADATA):
+        if not may_with(call, each, METADATA):
             continue
         if count % _PATHS_BETWEEN_PAUSES == 0:
             await asyncio.sleep(0)
         stands = await version_at(call, each.path)
-        what = (each.path, each.type, each.mode, each.sha256, each.target, stands)
+        # The hash of what may not be read tells it to whoever guesses.
+        sha256 = each.sha256 if may_with(call, each, READ) else None
+        what = (each.path, each.type, each.mode, sha256, each.target, stands)
         seen.update(repr(tuple(map(str, what))).encode("utf-8", "surrogateescape"))
     return seen.hexdigest()[:_VERSION_DIGITS]
 
@@ -183,9 +191,9 @@ async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> Unified
     """From what stands in the tree to what stands in the copy, of one file that holds text."""
     found = {each.path: each for each in (await copy.alterations()).altered}
     altered = found.get(path)
-    if altered is None or not may(call, path, METADATA):
+    if altered is None or not may_with(call, altered, METADATA):
         raise PathNotFound("was not changed in this working copy", path=path)
-    if not may(call, path, READ):
+    if not may_with(call, altered, READ):
         raise PolicyDenied("what stands there may not be read", path=path)
     return await _difference(call, copy, altered)
 
@@ -206,7 +214,8 @@ async def discard(call: Call, copy: WorkingCopy, wanted: Wanted) -> Proposal[lis
     """Give up what was changed, all of it or some."""
     found = await copy.alterations()
     await _refuse_unseen(call, found, wanted)
-    wanted = found.with_moves(wanted)
+    known = KnownPlaces(call, found)
+    wanted = found.with_moves(known.among(wanted))
     given_up = [each.path for each in found.altered if wanted.covers(each.path)]
     rewritten = {
         each.path: await with_some_hunks(call, copy, each, chosen, others=True)
@@ -219,22 +228,25 @@ async def discard(call: Call, copy: WorkingCopy, wanted: Wanted) -> Proposal[lis
         if not each.isdisjoint(all_given_up) and not each.issubset(all_whole):
             raise Unsupported(
                 "it came with a directory that was moved, which is given up as a whole",
-                path=min(each.intersection(given_up)),
+                path=known.nearest(min(each.intersection(given_up))),
             )
     everything = wanted.only is None or (len(whole) == len(found.altered) and not found.unfit)
     paths, key = None if everything else tuple(whole), call.caller.key
     act = DiscardWork(call.handle, copy, found, paths, rewritten, key)
-    return Proposal(act, lambda _: given_up, foretold=lambda: given_up)
+    told = list(filter(known.has, given_up))
+    return Proposal(act, lambda _: told, foretold=lambda: told)
 
 
-def _changes(call: Call, touches: Sequence[Touch]) -> Iterator[WorkChange]:
+def _changes(known: KnownPlaces, touches: Sequence[Touch]) -> Iterator[WorkChange]:
     """What there is to look at: what lies in a directory that moved is as it was. Where something
     is hidden from whoever calls, nothing else stands as far as they can tell."""
     for each in touches:
         if each.beneath and each.kind == "moved":
             continue
         kind, origin = each.kind, each.origin
-        if kind != "created" and not may(call, each.path, METADATA):
+        if not known.has(each.path):
+            continue
+        if kind != "created" and not known.sees(each.path):
             if kind == "deleted":
                 continue
             kind, origin = "created", None
@@ -244,16 +256,19 @@ def _changes(call: Call, touches: Sequence[Touch]) -> Iterator[WorkChange]:
 # --- what may be ------------------------------------------------------------------------------
 
 
-def _sift(call: Call, drawn: Drawn, found: Alterations, wanted: Wanted) -> _Sifted:
+def _sift(
+    call: Call, drawn: Drawn, found: Alterations, wanted: Wanted, known: KnownPlaces
+) -> _Sifted:
     """Leave out what is refused, and what cannot come or go without it."""
     refused: dict[ScopedPath, Withheld] = {}
+    origins = found.origins()
     for touch in drawn.touches:
-        refusal = wanted.refused.get(touch.path) or _refusal(call, touch)
+        refusal = wanted.refused.get(touch.path) or _refusal(call, touch, origins.get(touch.path))
         if refusal is not None:
             refused[touch.path] = refusal
     conflicts: list[WorkConflict] = []
     for conflict in drawn.conflicts:
-        kept = _kept_from(call, conflict.path)
+        kept = _kept_from(call, conflict.path, known)
         if kept is None:
             conflicts.append(conflict)
         else:
@@ -284,19 +299,19 @@ def _sift(call: Call, drawn: Drawn, found: Alterations, wanted: Wanted) -> _Sift
     )
     return _Sifted(
         with_their_directories(left),
-        [*refused.values(), *unfit],
+        [*_by_place(refused, known), *unfit],
         dropped,
         conflicts,
         unmoved,
     )
 
 
-def _kept_from(call: Call, path: ScopedPath) -> Withheld | None:
-    """What is refused where whoever calls may not know what stands there: the same as if nothing
-    did, so that a conflict does not tell them."""
-    if may(call, path, METADATA):
+def _kept_from(call: Call, path: ScopedPath, known: KnownPlaces) -> Withheld | None:
+    """What is refused where whoever calls may not know what stands there: the same as if nobody
+    else had changed it, so that a conflict does not tell them."""
+    if known.sees(path):
         return None
-    return _refusal(call, Touch(path, "created", "file"))
+    return _refusal(call, Touch(path, "created" if known.made(path) else "deleted", "file"))
 
 
 def with_their_directories(touches: list[Touch]) -> list[Touch]:
@@ -306,6 +321,16 @@ def with_their_directories(touches: list[Touch]) -> list[Touch]:
         each._replace(beneath=kinds.get(each.path.parent) == each.kind != "updated")
         for each in touches
     ]
+
+
+def _by_place(refused: Mapping[ScopedPath, Withheld], known: KnownPlaces) -> list[Withheld]:
+    """One of each place that may be named, sorted: how often a directory is told of must not say
+    how much that is hidden lies in it, nor where."""
+    found: dict[ScopedPath, Withheld] = {}
+    for path, each in refused.items():
+        place = known.nearest(path)
+        found.setdefault(place, msgspec.structs.replace(each, path=place))
+    return [found[path] for path in sorted(found)]
 
 
 def _unsupported(each: Dropped) -> Withheld:
@@ -345,24 +370,15 @@ def _directories_around(paths: Iterable[ScopedPath]) -> set[ScopedPath]:
     return found
 
 
-def _refusal(call: Call, touch: Touch) -> Withheld | None:
+def _refusal(call: Call, touch: Touch, origin: ScopedPath | None = None) -> Withheld | None:
     try:
         if touch.kind == "created" and touch.type == "symlink":
             _check_link(call, touch)
-        for use in uses_of(touch):
+        for use in uses_of(touch, came_from=origin):
             _check_use(call, use)
     except BailiwickError as error:
-        return withheld_for(error, _named(call, touch))
+        return withheld_for(error, touch.path)
     return None
-
-
-def _named(call: Call, touch: Touch) -> ScopedPath:
-    """The place to tell of: what a program has taken away with the directory around it, and never
-    saw, is not named."""
-    path = touch.path
-    while touch.kind == "deleted" and not path.is_root and not may(call, path, METADATA):
-        path = path.parent
-    return path
 
 
 def withheld_for(error: BailiwickError, path: ScopedPath) -> Withheld:

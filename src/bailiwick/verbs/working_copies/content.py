@@ -11,7 +11,6 @@ from bailiwick.call import Call
 from bailiwick.errors import (
     FileTooLarge,
     HashMismatch,
-    NotADirectory,
     ParseError,
     PathNotFound,
     PolicyDenied,
@@ -19,11 +18,11 @@ from bailiwick.errors import (
 from bailiwick.finishing import in_thread
 from bailiwick.operations import READ
 from bailiwick.paths import ScopedPath
-from bailiwick.policy import permits
 from bailiwick.store import Handle
 from bailiwick.text.merge import merged, with_hunks
 from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.checksum import sha256_of
+from bailiwick.verbs.working_copies.known_places import may_with
 from bailiwick.working_copy import Altered, WorkingCopy
 
 
@@ -44,7 +43,7 @@ async def content_at(call: Call, path: ScopedPath) -> bytes:
     limit = call.limits.diff_bytes_max
     try:
         entry = await unfollowed(call.store, path)
-    except (NotADirectory, PathNotFound):
+    except PathNotFound:
         return b""
     with closing(entry):
         return await _small(call, entry, limit) if entry.type == "file" else b""
@@ -54,7 +53,7 @@ async def version_at(call: Call, path: ScopedPath) -> str:
     """By what it is known whether something else stands at a place of the tree."""
     try:
         entry = await unfollowed(call.store, path)
-    except (NotADirectory, PathNotFound):
+    except PathNotFound:
         return ""
     with closing(entry):
         if entry.type in (None, "directory"):  # what lies in one is no part of it
@@ -74,7 +73,7 @@ async def joined(call: Call, copy: WorkingCopy, altered: Altered, entry: Handle)
     lines were changed, it is no text, what it was before is not known, or may not be read."""
     path = altered.path
     limit = call.limits.diff_bytes_max
-    if not permits(call.decide(path, READ.ruled)) or max(altered.size, entry.size) > limit:
+    if not may_with(call, altered, READ) or max(altered.size, entry.size) > limit:
         return None
     base = await copy.base_image(path)
     if base is None:
@@ -92,7 +91,7 @@ async def with_some_hunks(
     path = altered.path
     if altered.type != "file":
         raise ParseError("only a file that holds text has hunks", path=path)
-    if not permits(call.decide(path, READ.ruled)):
+    if not may_with(call, altered, READ):
         raise PolicyDenied("what stands there may not be read", path=path)
     old = await content_at(call, path)
     new = await content_in(copy, altered, call.limits.diff_bytes_max)

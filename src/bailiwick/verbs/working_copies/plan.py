@@ -5,21 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
 from contextlib import closing
 from typing import Final, NamedTuple
 
 from bailiwick.call import Call
-from bailiwick.errors import NotADirectory, PathNotFound
+from bailiwick.errors import PathNotFound
 from bailiwick.model import EntryType
-from bailiwick.operations import READ, Operation
+from bailiwick.operations import READ
 from bailiwick.paths import ScopedPath
-from bailiwick.policy import permits
 from bailiwick.store import Handle
 from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.checksum import content_hash
 from bailiwick.verbs.modes import mode_in
 from bailiwick.verbs.working_copies.content import joined, with_some_hunks
+from bailiwick.verbs.working_copies.known_places import KnownPlaces, may_with
 from bailiwick.verbs.working_copies.moves import Moves
 from bailiwick.versions import Touch
 from bailiwick.working_copy import (
@@ -34,7 +33,6 @@ from bailiwick.working_copy import (
 _PERMISSIONS: Final = 0o777
 _DIRECTORY_MODE: Final = 0o755
 _HOLDS_MORE: Final = "something lies in it that does not go with it"
-_NO_WAY: Final = (NotADirectory, PathNotFound)
 
 _PATHS_BETWEEN_PAUSES: Final = 256
 """After so many paths looked at, others get their turn."""
@@ -56,11 +54,6 @@ class Drawn(NamedTuple):
     kept: frozenset[ScopedPath]
 
 
-def may(call: Call, path: ScopedPath, operation: Operation) -> bool:
-    """Whether whoever calls may do that there, going by the rules."""
-    return permits(call.decide(path, operation.ruled))
-
-
 class _Now(NamedTuple):
     """What stands in the tree at a place of the working copy."""
 
@@ -74,8 +67,7 @@ class _Now(NamedTuple):
 async def draw(call: Call, copy: WorkingCopy, found: Alterations, wanted: Wanted) -> Drawn:
     """Compare what was altered with what stands in the tree by now."""
     altered = [each for each in found.altered if wanted.covers(each.path)]
-    origins = {each.path: each.origin for each in found.altered if each.origin is not None}
-    drawing = _Drawing(call, copy, altered, wanted, origins)
+    drawing = _Drawing(call, copy, altered, wanted, found)
     for count, each in enumerate(altered, 1):
         if count % _PATHS_BETWEEN_PAUSES == 0:
             await asyncio.sleep(0)
@@ -88,7 +80,7 @@ class _Drawing:
 
     def __init__(
         self, call: Call, copy: WorkingCopy, altered: list[Altered], wanted: Wanted,
-        origins: Mapping[ScopedPath, ScopedPath],
+        found: Alterations,
     ) -> None:  # fmt: skip
         self._call = call
         self._copy = copy
@@ -100,7 +92,7 @@ class _Drawing:
             for each in altered
             if each.type == "directory" and (each.base is None or each.base.type != "directory")
         }
-        self._origins = origins
+        self._found = found
         self._goes: list[Touch] = []
         self._comes: list[Touch] = []
         self._over: dict[ScopedPath, str] = {}
@@ -112,7 +104,12 @@ class _Drawing:
 
     async def finished(self) -> Drawn:
         goes = sorted(self._goes, key=lambda each: each.path.order, reverse=True)
-        touches = await Moves(self._call, goes, self._comes, self._origins).found()
+        known = KnownPlaces(self._call, self._found)
+        seen, unseen = _parted(goes, known)
+        coming, unseen_coming = _parted(self._comes, known)
+        # What looks like a move does so without what nobody saw in it, which is judged by itself.
+        moves = Moves(self._call, seen, coming, self._found.origins())
+        touches = [*unseen, *await moves.found(), *unseen_coming]
         return Drawn(
             touches, self._over, self._conflicts, self._settled, self._merged,
             frozenset(self._partly), frozenset(self._kept),
@@ -139,7 +136,7 @@ class _Drawing:
             elif (
                 now is not None
                 and each.type == now.type
-                and may(self._call, path, READ)  # else it would tell what is kept from them
+                and may_with(self._call, each, READ)  # else it would tell what is kept from them
                 and await self._is_ours(each, entry, now)
             ) or (each.type is None and now is None):
                 self._settled.add(path)
@@ -213,7 +210,7 @@ class _Drawing:
         it leads to is something else, and nothing of this copy."""
         try:
             return await unfollowed(self._store, path, parents=True)
-        except _NO_WAY:
+        except PathNotFound:
             return None
 
     async def _now(self, entry: Handle) -> _Now | None:
@@ -269,11 +266,11 @@ class _Drawing:
         if path.parent in self._made:
             return True
         try:
-            found = await unfollowed(self._store, path.parent)
-        except _NO_WAY:
+            above = await unfollowed(self._store, path.parent)
+        except PathNotFound:
             return False
-        with closing(found):
-            return found.type == "directory"
+        with closing(above):
+            return above.type == "directory"
 
     def _mode(self, each: Altered) -> int:
         assert each.type is not None
@@ -300,3 +297,9 @@ class _Drawing:
             path, "deleted", now.type, size_before=now.size, mode_before=now.mode,
             target=now.target,
         )  # fmt: skip
+
+
+def _parted(touches: list[Touch], known: KnownPlaces) -> tuple[list[Touch], list[Touch]]:
+    """What whoever calls may know of, and the rest."""
+    seen = [each for each in touches if known.has(each.path)]
+    return seen, [each for each in touches if not known.has(each.path)]
