@@ -81,3 +81,23 @@ def test_what_was_lost_with_the_machine_is_known_to_be(pack, again, tmp_path):
     data = (tmp_path / "pack").read_bytes()
     (tmp_path / "pack").write_bytes(data.replace(b"content", bytes(7)))
     assert again().get(A) is None
+
+
+@pytest.mark.spec("EXEC-8")
+def test_a_flipped_byte_anywhere_never_gives_the_content_of_another(pack, again, tmp_path):
+    contents = {A: b"of a\n" * 3, B: b"of b\n" * 4, C: b""}
+    pack.add(contents)
+    whole = (tmp_path / "pack").read_bytes()
+    lost = 0
+    for at in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << at % 8
+        (tmp_path / "pack").write_bytes(flipped)
+        found = again()
+        for path, data in contents.items():
+            told = found.get(path)
+            assert told in (data, None), at
+            lost += told is None
+    assert lost >= len(whole), "each byte means something"
+    (tmp_path / "pack").write_bytes(whole)  # the control
+    assert {path: again().get(path) for path in contents} == contents

@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,38 @@ async def test_a_flipped_byte_of_a_blob_is_found_and_named(tmp_path):
             ("d2/large", IoError, "d2/large")
         ]
         assert any(each.path == "d2/large" for each in problems)
+
+
+@pytest.mark.spec("VOL-3", "VOL-9")
+@pytest.mark.parametrize("compression", ["off", "zstd"])
+@pytest.mark.parametrize("how", ["swapped", "cut", "grown", "gone", "another's"])
+async def test_a_blob_that_is_another_is_found_and_never_read_for_it(tmp_path, how, compression):
+    """Those of two files, of one size: where it stands is all that tells them apart."""
+    contents = {
+        name: random.Random(name).randbytes(850_000).hex().encode() for name in ("one", "two")
+    }
+    async with opened(tmp_path / "v.db", compression=compression) as fs:
+        for name, content in contents.items():
+            await fs.write(name, content)
+    blobs = sorted(map(Path, blob_files(tmp_path)))
+    one, two = (blob.read_bytes() for blob in blobs)
+    assert one != two
+    if how == "swapped":
+        blobs[0].write_bytes(two)
+        blobs[1].write_bytes(one)
+    elif how == "gone":
+        blobs[0].unlink()
+    else:
+        blobs[0].write_bytes({"cut": one[:-1], "grown": one + b"x", "another's": two}[how])
+    wrong, failed, problems = await readings(tmp_path / "v.db", contents)
+    assert wrong == []
+    damaged = {name for name, _ in failed}
+    assert damaged if how != "swapped" else damaged == {"one", "two"}
+    assert {type(error) for _, error in failed} == {IoError}
+    assert {each.path for each in problems} >= damaged
+    blobs[0].write_bytes(one)  # the control
+    blobs[1].write_bytes(two)
+    assert await readings(tmp_path / "v.db", contents) == ([], [], [])
 
 
 @pytest.mark.spec("VOL-3", "VOL-9")

@@ -339,6 +339,7 @@ class ApartChanges:
         `HashMismatch` for what is not as it was shown."""
         names = given_names(ids)
         self._refuse_unseen(names)
+        self._refuse_two_meanings(names)
         met: dict[str, set[str]] = {each.text: set() for each in names}
         found: ApartChoice = []
         for change in self.changes:
@@ -372,6 +373,16 @@ class ApartChanges:
             raise HashMismatch(
                 "what was shown is not what would become of it now", hint="look at it again"
             )
+
+    def _refuse_two_meanings(self, names: Sequence[HunkName]) -> None:
+        """Whoever made a fork chose its name, and may have chosen one that an id begins with."""
+        ids = [hunk.id for change in self.changes for hunk in change.hunks]
+        for each in names:
+            if each.text == self.name and any(map(each.begins, ids)):
+                raise ParseError(
+                    f"{each.text!r} is the name of all of it, and an id begins with it as well",
+                    hint="give more of the id, or NAME@VERSION",
+                )
 
     def _means(self, name: HunkName, change: ApartChange, hunk: ApartHunk) -> bool:
         part = self._part(name)
