@@ -10,7 +10,6 @@ import gc
 import itertools
 import json
 import os
-import resource
 import shutil
 import signal
 import sys
@@ -38,8 +37,9 @@ KILLED, SURVIVED, NEVER_RUN, BROKEN = "killed", "survived", "never run", "broken
 TESTS_MAX = 300
 """For one mutant. More of them find little more, and those that survive meet them all."""
 
-PATIENCE = 4
-"""How many times what its tests take a mutant may take: one that hangs was noticed."""
+PATIENCE = 40
+"""How many times what it takes a test may take with a mutant, by the clock, which also counts what
+others compute: one that hangs was noticed."""
 
 
 def pytest_collection_finish():
@@ -53,7 +53,7 @@ def pytest_runtestloop(session):
     place = Path(os.environ[VARIABLE])
     wanted = json.loads(place.read_text())
     files = {module: sys.modules[module].__file__ for module in {each[0] for each in wanted}}
-    reached = told_by_child(3_600, _reached, session.items, set(files.values()))
+    reached = told_by_child(_reached, session.items, set(files.values()))
     if not isinstance(reached, dict):
         raise pytest.UsageError(f"the tests fail as they are: {reached}")
     fates = {}
@@ -64,9 +64,8 @@ def pytest_runtestloop(session):
         numbers = the_quickest(
             session.items, reached["lines"].get(f"{files[module]}:{line}", ()), reached["seconds"]
         )
-        seconds = 5 + PATIENCE * sum(reached["seconds"][each] for each in numbers)
-        chosen = [session.items[each] for each in numbers]
-        fate = told_by_child(seconds, _tried, chosen, module, number) if chosen else NEVER_RUN
+        chosen = {session.items[each]: reached["seconds"][each] for each in numbers}
+        fate = told_by_child(_tried, chosen, module, number) if chosen else NEVER_RUN
         fates[f"{module}:{number}"] = fate or KILLED
         place.write_text(json.dumps(fates))
     return True
@@ -81,17 +80,14 @@ def the_quickest(items, numbers, seconds):
     return list(itertools.islice((each for each in turns if each is not None), TESTS_MAX))
 
 
-def told_by_child(seconds, work, *arguments):
-    """What ``work`` returns in a process forked from this one; None where it took more than so many
-    seconds of the processor, or slept through twenty times as many."""
+def told_by_child(work, *arguments):
+    """What ``work`` returns in a process forked from this one; None where that was ended."""
     place = tempfile.mkdtemp(prefix="mutant-")
     told = Path(place) / "told"
     child = os.fork()
     if child == 0:
         try:
             os.environ["TMPDIR"] = tempfile.tempdir = place
-            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
-            signal.alarm(int(20 * seconds))
             told.write_text(json.dumps(work(*arguments)))
         except Exception as error:
             told.write_text(json.dumps(f"{BROKEN}: {error!r}"))
@@ -130,9 +126,12 @@ def _reached(items, files):
     return {"lines": {line: list(tests) for line, tests in lines.items()}, "seconds": seconds}
 
 
-def _tried(items, module, number):
+def _tried(seconds, module, number):
+    """Whether one of these tests fails. One that stands still ends the process."""
     put_in_place(module, number)
+    items = list(seconds)
     for now, item in enumerate(items):
+        signal.alarm(10 + int(PATIENCE * seconds[item]))
         if not _passes(item, items[now + 1] if now + 1 < len(items) else None):
             return KILLED
     return SURVIVED
