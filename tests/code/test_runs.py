@@ -353,6 +353,16 @@ async def test_what_never_ends_is_ended(memory):
 
 
 @pytest.mark.spec("CODE-1")
+async def test_nothing_ends_it_before_its_time_is_up_by_the_clock(memory):
+    """What computes in several threads has as long, and where we are late it is still told that
+    its time was up: a bound on what it computes ends it without a word."""
+    bound = "import resource\nresource.getrlimit(resource.RLIMIT_CPU)"
+    async with memory() as fs:
+        result = await code.run(fs, bound, timeout=30)
+        assert min(result.value) > 2 * 30
+
+
+@pytest.mark.spec("CODE-1")
 async def test_a_person_who_is_asked_is_not_waited_for_when_it_is_over(sandboxed, tmp_path):
     rules = ALLOW + rule("ask", "a", access=["write"], default="deny")
     async with governed(tmp_path, rules) as house:

@@ -117,10 +117,12 @@ def _bounds(
     longest = most.code_seconds_max or _AS_LONG_AS_IT_LIKES_S
     seconds = _no_more("timeout", timeout, longest)
     memory_bytes = _no_more("memory_bytes_max", memory, most.code_memory_bytes_max)
+    processes = min(_PROCESSES_MAX, most.exec_processes_max)
     limits = CommandLimits(
-        seconds_max=seconds, cpu_seconds_max=max(math.ceil(seconds), 1),
+        # The clock ends it, and says so: its threads together cannot have computed for longer.
+        seconds_max=seconds, cpu_seconds_max=math.ceil(seconds) * processes,
         memory_bytes_max=memory_bytes, scratch_bytes_max=memory_bytes, file_bytes_max=memory_bytes,
-        processes_max=min(_PROCESSES_MAX, most.exec_processes_max),
+        processes_max=processes,
         descriptors_max=most.exec_descriptors_max,
         output_memory_bytes_max=most.exec_output_bytes_kept,
     )  # fmt: skip
