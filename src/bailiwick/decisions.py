@@ -79,8 +79,6 @@ class Judging:
                 ]
             else:
                 context = self._context_of(call, path, access)
-                if call.context is None:
-                    call.context = context
                 decision = self.policy.decide(context)
                 elders = [
                     self.policy.decide(structs.replace(context, subject=parse_subject(each)))

@@ -299,13 +299,13 @@ class Pipeline(Recording):
         destination = call.destination
         there = None if destination is None else call.destination_handle.path
         ruled = call.ruled_at(call.target)
+        if self.hooks.registered:  # they see what became of it also where policy refuses
+            call.context = self._context_of(call, path, ruled)
         self.obey(call, self.judge(call, path, ruled, there), call.target)
-        if destination is not None and there is not None:
-            arriving = call.ruled_at(destination)
-            self.obey(call, self.judge(call, there, arriving, there), destination)
-        if self.hooks.registered:
-            if call.context is None:
-                call.context = self._context_of(call, path, ruled)
+        if destination is not None:
+            arriving, place = call.ruled_at(destination), call.destination_handle.path
+            self.obey(call, self.judge(call, place, arriving, place), destination)
+        if call.context is not None:
             interferences, call.hooks = await self.hooks.before(call.context)
             for interference in interferences:
                 if isinstance(interference, Ask) and is_remembered(

@@ -168,10 +168,12 @@ async def test_no_hook_lets_through_what_a_rule_refuses(tmp_path, answer):
         await house.plant({"kept": "x", "asked": "x"})
         person = Person("no")
         fs = await house.scope(asker=person)
-        house.authority.hooks.register(Hook(answer))
+        hook = Hook(answer)
+        house.authority.hooks.register(hook)
         assert (await refusal(fs.read_text("kept"))).decided_by == "deny"
         assert (await refusal(fs.read_text("asked"))).kind == "approval_denied"
         assert len(person.asked) == 1
+        assert [record.path for _, record in hook.after_seen] == ["kept", "asked"]
 
 
 @pytest.mark.spec("HOOK-1", "PATH-6")

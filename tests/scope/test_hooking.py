@@ -9,7 +9,7 @@ import bailiwick
 from bailiwick.limits import Limits
 from bailiwick.policy import Allow, Ask, Deny, Hide
 from tests.scope.every_verb import SECRET, TREE, VERBS, plant_tree
-from tests.scope.support import plant, records, snapshot, unruled
+from tests.scope.support import Rules, deny, hide, plant, records, snapshot, unruled
 
 QUICK = Limits(hook_seconds_max=0.01)
 
@@ -94,6 +94,31 @@ async def test_a_before_hook_may_decide(opening, answer, error):
         else:
             with pytest.raises(error):
                 await fs.read_text("f")
+
+
+@pytest.mark.spec("HOOK-1", "PATH-6")
+async def test_a_hook_is_shown_what_is_acted_on_however_that_was_named(opening):
+    """Policy had to look at the way there first, since some of it might be hidden."""
+    hook = Hook(answer=Deny("hook:hook", "no"))
+    async with opening(policy=Rules(hide("kept")), hooks=[hook]) as fs:
+        await plant(unruled(fs), {"d/f": "x", "link": "-> d"})
+        with pytest.raises(bailiwick.PolicyDenied):
+            await fs.read_text("link/f")
+        (_, context), (_, record) = hook.seen
+        assert context.path == record.path == "d/f"
+
+
+@pytest.mark.spec("HOOK-1")
+async def test_what_policy_refuses_is_seen_by_who_watches(opening):
+    hook = Hook()
+    async with opening(policy=Rules(deny("kept"), hide("secret")), hooks=[hook]) as fs:
+        await plant(unruled(fs), {"kept": "x", "secret": "x"})
+        with pytest.raises(bailiwick.PolicyDenied):
+            await fs.read_text("kept")
+        with pytest.raises(bailiwick.PathNotFound):
+            await fs.read_text("secret")
+        assert hook.steps == ["after", "after"]
+        assert [record.policy_source for _, record in hook.seen] == ["deny-rule", "hide-rule"]
 
 
 @pytest.mark.spec("HOOK-1")
