@@ -131,31 +131,31 @@ class Judging:
         if not grant.whole:
             reached = [path for path in paths if grant.reaches(path, is_directory)]
             left_out.update(set(paths).difference(reached))
-        special, includes_others = self._sifted(call, reached, access)
-        if not includes_others:
-            left_out.update(set(reached).difference(special))
-        for path in special:
+        judged, refused = self._sifted(call, reached, access)
+        left_out.update(refused)
+        for path in judged:
             if not permits(self.decide(call, path, access, is_directory)):
                 left_out.add(path)
         return left_out
 
     def _sifted(
         self, call: Call, paths: Sequence[ScopedPath], access: frozenset[Access]
-    ) -> tuple[Collection[ScopedPath], bool]:
-        """Which of many paths have to be judged, and whether the others are included."""
+    ) -> tuple[Collection[ScopedPath], Collection[ScopedPath]]:
+        """Which of many paths have to be judged, and which of the others are left out."""
         if self._sift is None or call.destination is not None or call.approved:
-            return paths, True
-        special, includes_others = set[ScopedPath](), True
+            return paths, ()
+        special, refused = set[ScopedPath](), set[ScopedPath]()
         try:
             for holder in (call.grant, *self._elders(call.grant)):
                 sifted = self._sift(holder, call.operation, access, paths)
                 special |= sifted.special
-                includes_others = includes_others and permits(sifted.ordinary)
+                if not permits(sifted.ordinary):
+                    refused.update(paths)
         except (Busy, Closed, IoError):
             raise
         except Exception:
-            return paths, True  # then each is refused, by what it fails of
-        return special, includes_others
+            return paths, ()  # then each is refused, by what it fails of
+        return special, refused - special
 
     def reveals(self, call: Call, path: ScopedPath) -> bool:
         """Whether the caller may read what stands at ``path``, with nobody to be asked: only then

@@ -1,0 +1,167 @@
+"""The stage that decides, by itself: one call, one policy, and what is said of a place."""
+
+import pytest
+from msgspec import structs
+
+from bailiwick import operations
+from bailiwick.build.options import read_options
+from bailiwick.build.own import join
+from bailiwick.build.stores import memory_store
+from bailiwick.call import Target
+from bailiwick.errors import Busy, Closed, IoError, PathNotFound, PolicyDenied
+from bailiwick.paths import ScopedPath
+from bailiwick.policy import Allow, Ask, Deny, Hide, SiftedPaths
+from tests.scope.support import Rules, ask, deny, granted, hide, plant, records, unruled
+
+SEE = operations.LIST.ruled
+PATHS = [ScopedPath(each) for each in ("a", "b", "d/c")]
+ELDER = "agent_run:c/elder"
+
+
+def scope(policy, **grant):
+    options = read_options({})
+    return granted(join(memory_store(options), options, "test", "/", policy=policy), **grant)
+
+
+def listing(fs, **given):
+    call = fs._call(operations.LIST, "list", Target(".", "object"))
+    return structs.replace(call, **given)
+
+
+def left_out(fs, call, paths=PATHS):
+    return fs._pipeline.left_out(call, paths, SEE, False)
+
+
+class Sifting(Rules):
+    """`Rules` that say of most paths what they say of ``ordinary``, by who holds the grant."""
+
+    def __init__(self, *rules, ordinary=(), fails=None):
+        super().__init__(*rules)
+        self.ordinary = dict(ordinary)
+        self.fails = fails
+        self.sifted = []
+
+    def sift(self, grant, operation, access, paths):
+        if self.fails is not None:
+            raise self.fails
+        self.sifted += paths
+        said = self.ordinary.get(str(grant.subject), Allow("default"))
+        named = {each for _, places, _ in self._rules for each in places}
+        return SiftedPaths(said, {path for path in paths if path in named})
+
+    @property
+    def judged(self):
+        return [context.path for context in self.seen]
+
+
+@pytest.mark.spec("POL-4")
+def test_of_many_paths_only_those_are_judged_that_a_rule_may_be_about():
+    policy = Sifting(deny("b"))
+    fs = scope(policy)
+    assert left_out(fs, listing(fs)) == {"b"}
+    assert policy.judged == ["b"]
+    policy = Sifting((Allow("but"), ("b",), None))
+    fs = scope(policy)
+    policy.ordinary[str(fs.subject)] = Deny("most", "no")
+    assert left_out(fs, listing(fs)) == {"a", "d/c"}
+    assert policy.judged == ["b"]
+
+
+@pytest.mark.spec("POL-4", "AUTH-5")
+def test_whoever_passed_a_grant_on_sees_no_more_of_many_paths_either():
+    policy = Sifting(deny("b"), ordinary={ELDER: Hide("of the elder")})
+    fs = scope(policy, via=(ELDER,))
+    assert left_out(fs, listing(fs)) == set(PATHS)
+
+
+@pytest.mark.spec("POL-4", "AUTH-5")
+def test_of_many_paths_those_are_left_out_that_the_grant_does_not_reach():
+    policy = Sifting(deny("d/c"))
+    fs = scope(policy, path=ScopedPath("d"))
+    reached = ScopedPath("d/free")
+    assert left_out(fs, listing(fs), [*PATHS, reached]) == set(PATHS)
+    assert policy.sifted == ["d/c", "d/free"]
+
+
+@pytest.mark.spec("POL-1", "POL-4")
+@pytest.mark.parametrize("error", [Busy, Closed, IoError])
+def test_many_paths_are_not_included_where_rules_cannot_be_read(error):
+    fs = scope(Sifting(fails=error("the rules")))
+    with pytest.raises(error):
+        left_out(fs, listing(fs))
+
+
+@pytest.mark.spec("POL-1", "POL-4")
+def test_many_paths_are_judged_one_by_one_where_they_cannot_be_sifted():
+    """A policy without that power, one that fails of it, and a call of which more is known."""
+    there = Target("e", "entry")
+    approved = (ScopedPath("d"),)
+    for policy, given in (
+        (Rules(deny("b")), {}),
+        (Sifting(deny("b"), fails=LookupError()), {}),
+        (Sifting(deny("b")), {"destination": there}),
+        (Sifting(deny("b")), {"approved": approved}),
+    ):
+        fs = scope(policy)
+        assert left_out(fs, listing(fs, **given)) == {"b"}
+        assert [context.path for context in policy.seen] == PATHS
+    fs = scope(Sifting(ask("d/c", "b")))
+    assert left_out(fs, listing(fs, approved=approved)) == {"b"}, "a person let d be listed"
+
+
+class Sparing(Rules):
+    """`Rules` that know beneath which directory they say nothing, by who holds the grant."""
+
+    def may_refuse_below(self, grant, access, directory):
+        return (str(grant.subject), directory) in self._rules
+
+
+@pytest.mark.spec("POL-4", "AUTH-5")
+def test_where_no_rule_can_match_nothing_is_visited():
+    fs = scope(Sparing((ELDER, "kept")))
+    passed_on = granted(fs, id="passed on", via=(ELDER,))
+    for path, own, heir in (("kept", False, True), ("free", False, False)):
+        assert listing(fs).must_decide_below(ScopedPath(path)) is own
+        assert listing(passed_on).must_decide_below(ScopedPath(path)) is heir
+    assert not listing(scope(None)).must_decide_below(ScopedPath("kept"))
+
+
+@pytest.mark.spec("ASK-2")
+async def test_a_policy_is_told_whether_somebody_can_be_asked():
+    policy = Rules()
+    fs = scope(policy)
+
+    async def person(approval):
+        return "no"
+
+    for caller, somebody in ((fs, False), (fs.with_caller("test", asker=person), True)):
+        await caller.list()
+        assert {context.interactive for context in policy.seen} == {somebody}
+        policy.seen.clear()
+
+
+@pytest.mark.spec("AUDIT-1", "ASK-1")
+async def test_of_rules_that_are_as_strict_the_first_is_on_record():
+    first, second = Ask("first", "may it?", "allow"), Ask("second", "may it?", "allow")
+    fs = scope(Rules((first, ("a",), None), (second, ("b",), None)))
+    await plant(unruled(fs), {"a": "", "d": None})
+    await fs.move("a", "b")
+    assert records(fs)[-1].policy_source == "first"
+    await fs.move("b", "d/c")
+    assert records(fs)[-1].policy_source == "second"
+
+
+@pytest.mark.spec("POL-1")
+async def test_a_refusal_names_the_place_as_the_caller_may_know_it():
+    """What was denied by its own name; what is hidden by the one that was given."""
+    fs = scope(Rules(deny("denied"), hide("hidden")))
+    tree = {"denied": "", "hidden": "", "to-denied": "-> denied", "to-hidden": "-> hidden"}
+    await plant(unruled(fs), tree)
+    for path, error, told in (
+        ("to-denied", PolicyDenied, "denied"),
+        ("to-hidden", PathNotFound, "to-hidden"),
+        ("hidden", PathNotFound, "hidden"),
+    ):
+        with pytest.raises(error) as refused:
+            await fs.read_text(path)
+        assert refused.value.path == told
