@@ -7,6 +7,7 @@ import pytest
 
 import bailiwick
 from bailiwick.limits import Limits
+from tests.authority.support import governed
 from tests.scope import support
 from tests.scope.every_verb import VERBS, plant_tree
 from tests.scope.support import place_of, plant, records, snapshot
@@ -352,6 +353,23 @@ async def test_closing_waits_for_a_chunk_but_not_for_the_reader(opening):
         with pytest.raises(bailiwick.Closed):
             await anext(chunks)
         assert (records(fs)[-1].verb, records(fs)[-1].error_kind) == ("stream", "closed")
+
+
+@pytest.mark.spec("LIFE-2")
+async def test_a_stream_ends_with_its_own_scope(tmp_path):
+    """The root stays open for others."""
+    async with governed(tmp_path) as house:
+        await house.plant({"f": b"x" * 2 * Limits().stream_chunk_bytes})
+        fs, other = await house.scope(), await house.scope()
+        chunks = [scope.stream("f") for scope in (fs, other)]
+        for each in chunks:
+            await anext(each)
+        await fs.aclose()
+        with pytest.raises(bailiwick.Closed):
+            await anext(chunks[0])
+        await anext(chunks[1])
+        await chunks[1].aclose()
+        assert [each.error_kind for each in await house.operations()] == ["closed", None]
 
 
 @pytest.mark.spec("LIFE-2")

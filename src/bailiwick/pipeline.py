@@ -150,8 +150,8 @@ class Pipeline(Recording):
                 if missing is None or not isinstance(error, missing.errors):
                     raise await self.failed(call, error) from cause_of(error)
                 result = missing.answer(call)
-            if changes and (call.added is not None or call.charged is not None):
-                added = call.added or call.charged or NOTHING
+            added = call.added or call.charged
+            if added is not None:
                 await to_the_end(self._settle(call, added, over=call.over))
             # From here to the return nothing can be cancelled: what was done is done, and told.
             record = self.succeeded(call)
@@ -405,8 +405,7 @@ class Pipeline(Recording):
             self.touching(call, path)
         if proposal.last_look is not None:
             await proposal.last_look()
-        store = self.store if call.mark is None else self.written_by(call)
-        result = proposal.result(await act.on(store))
+        result = proposal.result(await act.on(self.written_by(call)))
         if proposal.afterwards is not None:
             await proposal.afterwards()
         return result

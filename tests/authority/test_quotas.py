@@ -305,6 +305,10 @@ async def test_a_root_is_measured_when_it_is_first_written(tmp_path):
         assert (await refusal(fs.append("new", b"x"))).kind == "quota_exceeded"
         await fs.remove("old")
         await fs.append("new", b"x" * 90)
+    (place / "new").unlink()
+    async with governed(tmp_path, **options, **on_root(bytes=100)) as house:
+        fs = await house.scope()
+        await fs.write_stream("new", _chunks(b"x" * 100))
 
 
 @pytest.mark.spec("AUTH-8", "AUDIT-1")
