@@ -165,3 +165,15 @@ async def test_a_refusal_names_the_place_as_the_caller_may_know_it():
         with pytest.raises(error) as refused:
             await fs.read_text(path)
         assert refused.value.path == told
+
+
+@pytest.mark.spec("POL-1")
+def test_a_hash_is_told_to_who_may_read_with_nobody_to_be_asked():
+    policy = Rules(deny("kept", access={"read"}), ask("asked"))
+    for of, access, path, told in (
+        (policy, {"read"}, "a", True), (policy, {"write"}, "a", False),
+        (policy, {"read", "write"}, "kept", False), (policy, {"read"}, "asked", False),
+        (None, {"read"}, "a", True), (None, {"write"}, "a", False),
+    ):  # fmt: skip
+        fs = scope(of, access=frozenset(access))
+        assert fs._pipeline.reveals(listing(fs), ScopedPath(path)) is told

@@ -497,3 +497,48 @@ async def test_a_refused_change_is_not_told(opening):
                 await call
         await fs.remove("x", missing_ok=True)
         assert seen == []
+
+
+def begun_in_flight(fs):
+    """The places that are said to be changed from here on; what is noticed there is ours."""
+    in_flight, begun = fs._pipeline.changes.in_flight, []
+    begin = in_flight.begin
+
+    def noted(path, *, parents=False):
+        begun.append(path)
+        begin(path, parents=parents)
+
+    in_flight.begin = noted
+    return begun
+
+
+@pytest.mark.spec("EVENT-2")
+@pytest.mark.parametrize("followed", [False, True])
+async def test_what_is_being_changed_is_known_until_it_is_told(opening, followed):
+    """What is only read, and what nobody follows, is left to whoever notices it."""
+    async with opening() as fs:
+        await plant_tree(fs)
+        if followed:
+            fs._pipeline.changes.subscribe(lambda change: None)
+        begun = begun_in_flight(fs)
+        await fs.read_text("file.txt")
+        await fs.move("file.txt", "moved")
+        assert begun == (["file.txt", "moved"] if followed else [])
+        assert not any(fs._pipeline.changes.in_flight.covers(path) for path in begun)
+
+
+@pytest.mark.spec("EVENT-2")
+async def test_all_that_is_put_back_at_once_is_being_changed(tmp_path):
+    places = {name: tmp_path / name for name in ("tree", "state")}
+    for place in places.values():
+        place.mkdir()
+    options = {"history": "on", "durability": "rename", "state_dir": str(places["state"])}
+    async with bailiwick.open(str(places["tree"]), **options) as fs:
+        written = fs.with_request("mine")
+        await written.write_text("a", "x")
+        await written.write_text("b", "x")
+        fs._pipeline.changes.subscribe(lambda change: None)
+        begun = begun_in_flight(fs)
+        await fs.undo("mine")
+        assert {"a", "b"} <= set(begun)
+        assert not any(fs._pipeline.changes.in_flight.covers(path) for path in begun)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import apsw
 import pytest
 
-from tests.authority.support import Person, configuration, governed, refusal, rule
+from tests.authority.support import ME, Person, configuration, governed, refusal, rule
 from tests.killing import killed_at_work
 from tests.laws.repository import ROOT
 from tests.scope.every_verb import VERBS, plant_tree
@@ -208,3 +208,33 @@ async def test_killed_at_random_instants_every_change_is_on_record_and_told(tmp_
     assert interrupted == sum(each.error_kind == "interrupted" for each in records)
     assert acknowledged
     assert interrupted
+
+
+@pytest.mark.spec("AUDIT-4")
+async def test_a_volume_keeps_the_intent_of_a_change_with_the_change(tmp_path):
+    place = f"sqlite:{tmp_path / 'volume.db'}"
+    async with governed(tmp_path, place=place, state_dir=tmp_path / "state") as house:
+        fs = await house.scope()
+        fs._pipeline.ledger.intend = None  # nothing is kept beforehand
+        await fs.write_text("f", "x")
+        (record,) = await house.operations()
+        assert (record.path, record.outcome) == ("f", "success")
+
+
+@pytest.mark.spec("AUDIT-4", "AUTH-5")
+async def test_a_grant_that_ends_while_the_intent_is_kept_changes_nothing(tmp_path):
+    async with governed(tmp_path) as house:
+        fs = await house.scope()
+        ledger = fs._pipeline.ledger
+        intend = ledger.intend
+
+        async def slowly(intent):
+            kept = await intend(intent)
+            await house.authority.revoke(fs.grant.id, by=ME)
+            return kept
+
+        ledger.intend = slowly
+        assert (await refusal(fs.write_text("f", "x"))).kind == "grant_revoked"
+        assert await house.tree() == {}
+        (record,) = await house.operations()
+        assert (record.outcome, record.error_kind) == ("denied", "grant_revoked")
