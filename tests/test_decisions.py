@@ -7,7 +7,7 @@ from bailiwick import operations
 from bailiwick.build.options import read_options
 from bailiwick.build.own import join
 from bailiwick.build.stores import memory_store
-from bailiwick.call import Target
+from bailiwick.call import PastView, Target
 from bailiwick.errors import Busy, Closed, IoError, PathNotFound, PolicyDenied
 from bailiwick.paths import ScopedPath
 from bailiwick.policy import Allow, Ask, Deny, Hide, SiftedPaths
@@ -107,6 +107,50 @@ def test_many_paths_are_judged_one_by_one_where_they_cannot_be_sifted():
         assert [context.path for context in policy.seen] == PATHS
     fs = scope(Sifting(ask("d/c", "b")))
     assert left_out(fs, listing(fs, approved=approved)) == {"b"}, "a person let d be listed"
+
+
+class BySubject:
+    """A policy that goes by who holds the grant, or passed it on."""
+
+    always = None
+
+    def __init__(self, others, elders):
+        self.said = {ELDER: elders}
+        self._others = others
+
+    def decide(self, context):
+        return self.said.get(str(context.subject), self._others)
+
+
+class BySubjectAtAGlance(BySubject):
+    def glance(self, grant, operation, access, path, destination=None):
+        return self.said.get(str(grant.subject), self._others)
+
+
+REMEMBERED = Allow("remembered:1")
+
+
+@pytest.mark.spec("ASK-1", "VOL-5")
+@pytest.mark.parametrize("kind", [BySubject, BySubjectAtAGlance])
+def test_an_answer_for_longer_is_about_what_is_now(kind):
+    fs = scope(kind(REMEMBERED, None))
+    path = ScopedPath("a")
+    assert fs._pipeline.judge(listing(fs), path, SEE) == REMEMBERED
+    for past in ({"past": PastView("1")}, {"past_there": PastView("1")}):
+        assert isinstance(fs._pipeline.judge(listing(fs, **past), path, SEE), Ask)
+
+
+@pytest.mark.spec("ASK-1", "AUTH-5")
+@pytest.mark.parametrize("kind", [BySubject, BySubjectAtAGlance])
+def test_an_answer_for_longer_was_given_to_who_holds_the_grant(kind):
+    """A question about whoever passed it on is answered with it; what is refused to them is not."""
+    asks, denies = Ask("elder", "may they?"), Deny("elder", "no")
+    for said, elders, decided in (
+        (REMEMBERED, asks, REMEMBERED), (REMEMBERED, denies, denies),
+        (Allow("rule"), asks, asks), (denies, REMEMBERED, denies),
+    ):  # fmt: skip
+        fs = scope(kind(said, elders), via=(ELDER,))
+        assert fs._pipeline.judge(listing(fs), ScopedPath("a"), SEE) == decided
 
 
 class Sparing(Rules):
