@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from bailiwick import operations
+from bailiwick import decisions, operations
 from bailiwick.build.options import read_options
 from bailiwick.build.own import join
 from bailiwick.build.stores import memory_store
@@ -107,6 +107,31 @@ def test_many_paths_are_judged_one_by_one_where_they_cannot_be_sifted():
         assert [context.path for context in policy.seen] == PATHS
     fs = scope(Sifting(ask("d/c", "b")))
     assert left_out(fs, listing(fs, approved=approved)) == {"b"}, "a person let d be listed"
+
+
+@pytest.mark.spec("ASK-1", "POL-4")
+def test_a_person_who_lets_a_directory_be_searched_lets_through_what_was_asked_about():
+    """Neither what is refused in it, nor what is asked about elsewhere or for a change."""
+    policy = Rules(deny("d/denied"), hide("d/hidden"), ask("d", "e"))
+    fs = scope(policy)
+    approved = (ScopedPath("d"),)
+    for operation, path, decided in (
+        (operations.LIST, "d/f", Allow), (operations.LIST, "d/denied", Deny),
+        (operations.LIST, "d/hidden", Hide), (operations.LIST, "e", Ask),
+        (operations.DELETE, "d/f", Ask),
+    ):  # fmt: skip
+        call = listing(fs, operation=operation, approved=approved)
+        assert type(call.decide(ScopedPath(path), SEE)) is decided
+
+
+@pytest.mark.spec("AUTH-5")
+def test_only_so_many_who_passed_grants_on_are_kept_at_hand(monkeypatch):
+    monkeypatch.setattr(decisions, "_ELDERS_KEPT", 2)
+    fs = scope(BySubjectAtAGlance(Allow("rule"), Deny("elder", "no")))
+    for number in range(5):
+        heir = granted(fs, id=f"g{number}", via=(ELDER,))
+        assert isinstance(fs._pipeline.judge(listing(heir), ScopedPath("a"), SEE), Deny)
+        assert len(fs._pipeline._elders_known) <= 2
 
 
 class BySubject:

@@ -7,11 +7,9 @@ import pytest
 
 import bailiwick
 from bailiwick.limits import Limits
-from tests import clocks
-from tests.authority.support import governed
 from tests.scope import support
 from tests.scope.every_verb import VERBS, plant_tree
-from tests.scope.support import granted, place_of, plant, records, snapshot, unruled
+from tests.scope.support import place_of, plant, records, snapshot
 from tests.waiting import loop_turns
 
 opening, either = support.opening, support.either
@@ -63,21 +61,6 @@ async def test_a_cancelled_upload_leaves_nothing(opening, path):
         assert await snapshot(fs) == {"old": b"old"}
         if opening.on_disk:
             assert _raw_names(fs) == ["old"]
-
-
-@pytest.mark.spec("AUTH-5", "WRITE-3")
-async def test_an_upload_whose_grant_ends_meanwhile_is_refused(opening, monkeypatch):
-    clock = clocks.put_in_place(monkeypatch)
-    async with opening() as fs:
-        fs = granted(fs, expires_at=clock.time_ns() / 1e9 + 3600)
-
-        async def slow():
-            yield b"x"
-            clock.advance(3601)
-
-        with pytest.raises(bailiwick.GrantExpired):
-            await fs.write_stream("f", slow())
-        assert await snapshot(unruled(fs)) == {}
 
 
 def _outcome(verb):
@@ -282,30 +265,6 @@ async def test_closing_waits_for_every_verb(either, name):
         await asyncio.gather(under_way, return_exceptions=True)
 
 
-@pytest.mark.spec("LIFE-2")
-async def test_nothing_is_begun_any_more_while_closing_waits(opening):
-    async with opening() as fs:
-        store, reached, go_on = fs._pipeline.store, asyncio.Event(), asyncio.Event()
-        resolve = store.resolve
-
-        async def slow(*what, **how):
-            store.resolve = resolve
-            reached.set()
-            await go_on.wait()
-            return await resolve(*what, **how)
-
-        store.resolve = slow
-        under_way = asyncio.create_task(fs.write_text("f", "x"))
-        await reached.wait()
-        closing = asyncio.create_task(fs.aclose())
-        await _step(5)
-        with pytest.raises(bailiwick.Closed):
-            await fs.list()
-        go_on.set()
-        await closing
-        assert (await under_way).created
-
-
 @pytest.mark.spec("LIFE-2", "TREE-5")
 @pytest.mark.parametrize("verb", ["find", "files", "glob"])
 async def test_a_walk_whose_store_closes_is_closed_and_not_a_shorter_answer(opening, verb):
@@ -393,23 +352,6 @@ async def test_closing_waits_for_a_chunk_but_not_for_the_reader(opening):
         with pytest.raises(bailiwick.Closed):
             await anext(chunks)
         assert (records(fs)[-1].verb, records(fs)[-1].error_kind) == ("stream", "closed")
-
-
-@pytest.mark.spec("LIFE-2")
-async def test_a_stream_ends_with_its_own_scope(tmp_path):
-    """The root stays open for others."""
-    async with governed(tmp_path) as house:
-        await house.plant({"f": b"x" * 2 * Limits().stream_chunk_bytes})
-        fs, other = await house.scope(), await house.scope()
-        chunks = [scope.stream("f") for scope in (fs, other)]
-        for each in chunks:
-            await anext(each)
-        await fs.aclose()
-        with pytest.raises(bailiwick.Closed):
-            await anext(chunks[0])
-        await anext(chunks[1])
-        await chunks[1].aclose()
-        assert [each.error_kind for each in await house.operations()] == ["closed", None]
 
 
 @pytest.mark.spec("LIFE-2")

@@ -26,10 +26,15 @@ class Hesitating:
 
 @pytest.mark.spec("ASK-2", "AUTH-5")
 @pytest.mark.parametrize(
-    "act", [ACTS["overwrite"][0], lambda fs: fs.remove("kept", recursive=True)]
+    ("rules", "act"),
+    [
+        (ASKS, ACTS["overwrite"][0]),
+        (ASKS, lambda fs: fs.remove("kept", recursive=True)),
+        (ASKS_READING, lambda fs: fs.read_text("kept.txt")),
+    ],
 )
-async def test_revoked_while_a_person_is_asked(tmp_path, act):
-    async with governed(tmp_path, ASKS) as house:
+async def test_revoked_while_a_person_is_asked(tmp_path, rules, act):
+    async with governed(tmp_path, rules) as house:
         await house.plant(TREE)
         before = await house.tree()
         person = Hesitating()
