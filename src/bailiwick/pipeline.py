@@ -412,8 +412,9 @@ class Pipeline(Recording):
 
     def written_by(self, call: Call) -> Store:
         """The store, which stamps what is changed with who did it where it keeps that."""
-        if call.mark is None or self.marks is None:
+        if call.mark is None:
             return self.store
+        assert self.marks is not None, "a call has a mark where the store keeps it"
         return self.marks.marked(call.mark)
 
     async def _intend(self, call: Call) -> None:

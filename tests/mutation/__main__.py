@@ -43,10 +43,11 @@ PARTS = {
     "pipeline": Part(
         ("pipeline", "decisions"),
         (
-            "tests/test_pipeline.py", "tests/test_life.py", "tests/authority",
+            *(f"tests/test_{name}.py" for name in ("pipeline", "stages", "decisions", "life")),
+            "tests/authority",
             *(f"tests/scope/test_{name}.py" for name in (
-                "rehearsal", "ruling", "hooking", "transactions", "history_rules", "branches",
-                "protected_names", "writes",
+                "rehearsal", "ruling", "hooking", "transactions", "history", "history_rules",
+                "branches", "protected_names", "writes",
             )),
         ),
     ),
