@@ -8,7 +8,7 @@ from bailiwick.build.options import read_options
 from bailiwick.build.own import join
 from bailiwick.build.stores import memory_store
 from bailiwick.call import PastView, Target
-from bailiwick.errors import Busy, Closed, IoError, PathNotFound, PolicyDenied
+from bailiwick.errors import Busy, Closed, IoError, MissingAccess, PathNotFound, PolicyDenied
 from bailiwick.paths import ScopedPath
 from bailiwick.policy import Allow, Ask, Deny, Hide, SiftedPaths
 from tests.scope.support import Rules, ask, deny, granted, hide, plant, records, unruled
@@ -210,7 +210,7 @@ async def test_a_policy_is_told_whether_somebody_can_be_asked():
 
 
 @pytest.mark.spec("AUDIT-1", "ASK-1")
-async def test_of_rules_that_are_as_strict_the_first_is_on_record():
+async def test_the_strictest_rule_is_on_record_and_of_those_the_first():
     first, second = Ask("first", "may it?", "allow"), Ask("second", "may it?", "allow")
     fs = scope(Rules((first, ("a",), None), (second, ("b",), None)))
     await plant(unruled(fs), {"a": "", "d": None})
@@ -218,6 +218,18 @@ async def test_of_rules_that_are_as_strict_the_first_is_on_record():
     assert records(fs)[-1].policy_source == "first"
     await fs.move("b", "d/c")
     assert records(fs)[-1].policy_source == "second"
+    await fs.move("d/c", "a")
+    assert records(fs)[-1].policy_source == "first"
+    await fs.stat("d")
+    assert records(fs)[-1].policy_source == "default"
+
+
+@pytest.mark.spec("AUTH-3")
+def test_a_grant_need_not_hold_more_than_is_needed():
+    fs = scope(None, access=frozenset({"read"}))
+    fs._pipeline.check_access(fs.grant, frozenset({"read"}))
+    with pytest.raises(MissingAccess, match=r"hold: list \("):
+        fs._pipeline.check_access(fs.grant, frozenset({"list", "read"}))
 
 
 @pytest.mark.spec("POL-1")
