@@ -148,8 +148,27 @@ class BySubject:
 
 
 class BySubjectAtAGlance(BySubject):
+    """``told`` keeps where each path goes."""
+
+    def __init__(self, others, elders):
+        super().__init__(others, elders)
+        self.told = set()
+
     def glance(self, grant, operation, access, path, destination=None):
+        self.told.add((path, destination))
         return self.said.get(str(grant.subject), self._others)
+
+
+@pytest.mark.spec("POL-2")
+async def test_a_rule_is_told_where_a_path_goes():
+    policy = BySubjectAtAGlance(Allow("rule"), None)
+    fs, other = scope(policy), scope(None)
+    await plant(unruled(fs), {"a": ""})
+    await fs.move("a", "b")
+    assert policy.told == {("a", "b"), ("b", "b")}
+    policy.told.clear()
+    await other.copy_from(fs, "b", "c")
+    assert policy.told == {("b", f"{other.root}://c")}
 
 
 REMEMBERED = Allow("remembered:1")

@@ -5,10 +5,12 @@ import asyncio
 import pytest
 
 import bailiwick
+from bailiwick import operations
+from bailiwick.call import Target
 from bailiwick.limits import Limits
 from tests import clocks
 from tests.authority.support import governed
-from tests.scope.support import granted
+from tests.scope.support import granted, records
 from tests.waiting import loop_turns
 
 
@@ -88,6 +90,21 @@ async def test_a_name_that_stands_there_is_not_a_new_one(tmp_path):
         assert not (await fs.write_text("a\tb", "y")).created
         with pytest.raises(bailiwick.ParseError):
             await fs.write_text("c\td", "y")
+
+
+@pytest.mark.spec("AUDIT-1", "LINE-5")
+async def test_what_fails_while_a_call_lets_go_is_what_it_failed_of():
+    def fails():
+        raise bailiwick.IoError("broken")
+
+    async def prepare(call):
+        call.hold().callback(fails)
+        raise bailiwick.PathNotFound("nothing there")
+
+    async with bailiwick.open("memory:") as fs:
+        with pytest.raises(bailiwick.IoError):
+            await fs._run(operations.READ, "planted", Target(".", "object"), prepare)
+        assert records(fs)[-1].error_kind == "io_error"
 
 
 # --- what is being changed ------------------------------------------------------------------------
