@@ -171,6 +171,15 @@ async def test_a_rule_is_told_where_a_path_goes():
     assert policy.told == {("b", f"{other.root}://c")}
 
 
+@pytest.mark.spec("EXEC-1")
+def test_a_command_is_judged_by_all_that_is_known_of_it():
+    policy = BySubjectAtAGlance(Allow("rule"), None)
+    fs = scope(policy)
+    for operation, at_a_glance in ((operations.EXEC, set()), (operations.LIST, {("a", None)})):
+        fs._pipeline.judge(listing(fs, operation=operation), ScopedPath("a"), SEE)
+        assert policy.told == at_a_glance
+
+
 REMEMBERED = Allow("remembered:1")
 
 
