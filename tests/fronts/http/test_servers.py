@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import threading
+from functools import partial
 
 import httpx
 import pytest
@@ -288,6 +289,13 @@ def test_whatever_is_asked_of_a_database_that_is_gone_ends_and_says_so(postgres,
         until_blocking(lambda: write(one, "z.txt", "z", None)[0] in {200, 201})
 
 
+def is_done(*asked):
+    """Whether it was; else it can be tried again."""
+    status, answer = ask(*asked)
+    assert status == 200 or answer["errorKind"] == "busy", answer
+    return status == 200
+
+
 def test_a_server_that_is_cut_off_holds_nothing_and_comes_back(postgres, tmp_path):
     with (
         ProxyThread(postgres) as proxy,
@@ -299,8 +307,9 @@ def test_a_server_that_is_cut_off_holds_nothing_and_comes_back(postgres, tmp_pat
         assert write(one, "a.txt", "a", token)[0] == 201
         grant = ask(one, "GET", "/capabilities", token=token)[1]["grantId"]
         with proxy.stalled():
-            # Whatever the first has read is good for no longer than the other waits.
-            assert ask(two, "POST", f"/grants/{grant}/revoke", {})[0] == 200
+            # Whatever the first has read, or holds, is good for no longer than the other waits. It
+            # may have to be asked again where the machine is very busy.
+            until_blocking(partial(is_done, two, "POST", f"/grants/{grant}/revoke", {}))
             status, refused = ask(one, "GET", "/file?path=a.txt", token=token)
             assert status >= 400, refused
             assert refused["errorKind"] in {"busy", "io_error"}
