@@ -28,7 +28,7 @@ from bailiwick.paths import (
     parse,
     too_deep,
 )
-from bailiwick.policy import Hide
+from bailiwick.policy import Deny, Hide
 from bailiwick.store import Handle, LinksWithin, Look, Reader
 
 _PLACES_MAX = 1_000
@@ -72,11 +72,12 @@ async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
             path, target.look, directory=target.directory, parents=target.parents
         )
     except BailiwickError:
+        if target is call.destination and call.pipeline.discreet:
+            _refuse_first(call)
         if call.pipeline.discreet or not whole:
             await _keep_secret(call, target, path)
         raise
-    alone = call.destination is None
-    if alone and whole and handle.path == path:
+    if whole and handle.path == path:
         return handle
     try:
         reached = whole or grant.reaches(handle.path, handle.type == "directory")
@@ -85,9 +86,6 @@ async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
             await _keep_secret(call, target, path, handle.path if reached else None)
         if not reached:
             raise _beyond_the_grant(path)
-        # What is said of one of two places may not tell whether there is something at the other.
-        if not alone and call.pipeline.discreet:
-            _refuse_hidden(call, target, handle.path)
     except BaseException:
         handle.close()
         raise
@@ -120,6 +118,16 @@ def _refuse_hidden(call: Call, target: Target, place: ScopedPath) -> None:
     decision = call.pipeline.judge(call, place, _access_at(call, target))
     if isinstance(decision, Hide):
         call.pipeline.obey(call, decision, target)
+
+
+def _refuse_first(call: Call) -> None:
+    """What is said of the second of two places may not tell whether there is something at the first
+    one, nor the first whether there is something at the second: that one is refused before, as it
+    will be where the second is found."""
+    place = call.handle.path
+    decision = call.pipeline.judge(call, place, call.ruled_at(call.target))
+    if isinstance(decision, (Deny, Hide)):
+        call.pipeline.obey(call, decision, call.target)
 
 
 async def shows_the_way(call: Call, link: ScopedPath) -> bool:
