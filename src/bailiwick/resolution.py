@@ -121,9 +121,8 @@ def _refuse_hidden(call: Call, target: Target, place: ScopedPath) -> None:
 
 
 def _refuse_first(call: Call) -> None:
-    """What is said of the second of two places may not tell whether there is something at the first
-    one, nor the first whether there is something at the second: that one is refused before, as it
-    will be where the second is found."""
+    """Where the second of two places is not found, the first is refused all the same, if it is to
+    be: which of the two is complained of would tell what is hidden at the other."""
     place = call.handle.path
     decision = call.pipeline.judge(call, place, call.ruled_at(call.target))
     if isinstance(decision, (Deny, Hide)):
