@@ -61,7 +61,20 @@ def resolve(call: Call, target: Target) -> Awaitable[Handle]:
 
 async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
     """What stands at a path of the root, as far as the caller may know: some places must not show,
-    not even by an error."""
+    not even by an error.
+
+    Where the second of two places is not to be had, the first is refused all the same, if it is to
+    be: which of the two is complained of would tell what is hidden at the other.
+    """
+    try:
+        return await _find(call, target, path)
+    except BailiwickError:
+        if target is call.destination and call.pipeline.discreet:
+            _refuse_first(call)
+        raise
+
+
+async def _find(call: Call, target: Target, path: ScopedPath) -> Handle:
     grant = call.grant
     whole = grant.whole
     if not whole and not path.lies_in(grant.path):
@@ -72,8 +85,6 @@ async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
             path, target.look, directory=target.directory, parents=target.parents
         )
     except BailiwickError:
-        if target is call.destination and call.pipeline.discreet:
-            _refuse_first(call)
         if call.pipeline.discreet or not whole:
             await _keep_secret(call, target, path)
         raise
@@ -121,8 +132,6 @@ def _refuse_hidden(call: Call, target: Target, place: ScopedPath) -> None:
 
 
 def _refuse_first(call: Call) -> None:
-    """Where the second of two places is not found, the first is refused all the same, if it is to
-    be: which of the two is complained of would tell what is hidden at the other."""
     place = call.handle.path
     decision = call.pipeline.judge(call, place, call.ruled_at(call.target))
     if isinstance(decision, (Deny, Hide)):

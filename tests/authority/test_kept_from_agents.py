@@ -1,5 +1,7 @@
 """What rules keep from an agent is told by no answer: each of these once told something."""
 
+import itertools
+
 import pytest
 
 import bailiwick
@@ -58,12 +60,14 @@ async def test_what_is_said_of_one_place_tells_nothing_of_a_hidden_one(tmp_path,
     """The other one was looked up first, so that its fault told that the hidden one was there."""
     rules = HIDE + rule("deny", "denied", subject="agent_run:*")
     act = TWO_PLACES[verb]
-    async with opened(
-        tmp_path, {"denied": "x", "f": "y"}, {}, {"secret": "s"}, rules=rules, kind="memory"
-    ) as worlds:
-        for other in ("missing", "missing/f", "f/f", "denied", "f"):
-            for one, two in (("secret", other), (other, "secret")):
-                await worlds.same(lambda world, one=one, two=two: act(world.agent, one, two))
+    tree = {"denied": "x", "f": "y", "d/g": "z", "by": "-> secret"}
+    kept = {}, {"secret": "s"}, {"secret/a": "a", "secret/out": "-> ../d"}
+    for number, two_of in enumerate(itertools.combinations(kept, 2)):
+        place = tmp_path / str(number)
+        async with opened(place, tree, *two_of, rules=rules, kind="memory") as worlds:
+            for other in ("missing", "missing/f", "f/f", "denied", "f", "by", "by/out/g"):
+                for one, two in (("secret", other), (other, "secret"), ("denied", other)):
+                    await worlds.same(lambda world, one=one, two=two: act(world.agent, one, two))
 
 
 # --- what programs take along ---------------------------------------------------------------------

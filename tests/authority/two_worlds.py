@@ -14,6 +14,7 @@ replaced before, and nothing else:
 """
 
 import contextlib
+import functools
 import re
 
 import msgspec
@@ -34,6 +35,7 @@ _DRAWN = {"current_version", "id", "request_id", "run", "version", "work_id"}
 _OF_DIRECTORIES = ("links", "mtime_ns", "size", "version")
 _OF_TREES = ("Fork", "Snapshot")
 _TIME = re.compile(r".*_(ns|ms)")
+_QUOTED = re.compile("'([^']+)'")
 
 
 class World:
@@ -68,8 +70,19 @@ class World:
         assert isinstance(value, str), value
         if name in _DRAWN and value:
             self.drawn.setdefault(name, {})[value] = None
-            return f"{name} {self._numbers.setdefault(value, len(self._numbers))}"
+            return self._numbered(name, value)
+        if name in ("message", "hint"):
+            for drawn in self.drawn:
+                value = _QUOTED.sub(functools.partial(self._requoted, drawn), value)
         return str(value)
+
+    def _numbered(self, name, value):
+        return f"{name} {self._numbers.setdefault(value, len(self._numbers))}"
+
+    def _requoted(self, name, quoted):
+        """A name that the agent itself gave, as an error repeats it."""
+        value = quoted[1]
+        return self._numbered(name, value) if value in self.drawn[name] else quoted[0]
 
     def _fields(self, value):
         what = type(value).__name__
