@@ -16,7 +16,7 @@ const PICKS = { tree: (each) => each.tree, apart: (each) => each.apart, both: (e
 
 // `shown` is what its hunk is called, `accept` settles it.
 export function settling(file, shown, accept, { name, words }) {
-  const key = `${name}:${file.path}`, draft = drafts.get(key) ?? { shown, picked: new Map(), text: null, late: false };
+  const key = `${name}:${file.path}`, draft = drafts.get(key) ?? { shown, picked: new Map(), text: null, caret: 0, late: false };
   drafts.set(key, draft);
   if (draft.shown !== shown) Object.assign(draft, { shown, picked: new Map(), late: draft.text !== null });
   const element = h("div", { class: "settling" });
@@ -34,7 +34,7 @@ function chosen(file, draft, settled, draw, words) {
   return [file.sides.map((each, at) => (each.text === null ? doubt(each, doubts.indexOf(each), draft, draw, words, picks) : context(each.text, at > 0, at < file.sides.length - 1))),
     h("div", { class: "verdict" },
       picks ? h("button", { class: "button main", data: { key: "y" }, disabled: left > 0, title: left ? "Choose at each place first" : "Have this text on both sides (y)", onClick: () => settled({ text: text() }) }, icon("check"), left ? `${count(left, "place")} to choose` : "Use this") : null,
-      doubts.length ? h("button", { class: "button", onClick: () => { draft.text = comes ? doubts[0].apart : text(); draw(); } }, icon("pen"), "Edit") : null,
+      doubts.length ? h("button", { class: "button", onClick: () => { Object.assign(draft, { text: comes ? doubts[0].apart : text(), caret: 0 }); draw(); } }, icon("pen"), "Edit") : null,
       h("button", { class: "button", title: "Whatever stands on the other side", onClick: () => settled({ over: true }) }, goes ? "Remove it" : words.whole))];
 }
 
@@ -61,8 +61,9 @@ function doubt(each, number, draft, draw, words, picks) {
 // A field for text knows one kind of line end: the file keeps its own.
 function edited(file, draft, settled, draw) {
   const ends = file.sides.some((each) => (each.text ?? each.tree).includes("\r\n")) ? "\r\n" : "\n";
-  const area = h("textarea", { class: "input mono", rows: "16", spellcheck: "false", "aria-label": `Text of ${plain(file.path)}`, value: draft.text, onInput: () => { draft.text = area.value; } });
-  queueMicrotask(() => { area.focus(); area.setSelectionRange(0, 0); });
+  const area = h("textarea", { class: "input mono", rows: "16", spellcheck: "false", "aria-label": `Text of ${plain(file.path)}`, value: draft.text, onInput: () => { draft.text = area.value; }, onBlur: () => { draft.caret = area.selectionStart; } });
+  // Where somebody types in a field that is drawn again, they go on in the new one.
+  requestAnimationFrame(() => { if (document.activeElement === document.body) { area.focus(); area.setSelectionRange(draft.caret, draft.caret); } });
   return h("div", { class: "edited" }, draft.late ? h("div", { class: "notice" }, h("b", null, "It was changed since you began."), "Your text is here still: Cancel shows what stands on both sides now.") : null, area, h("div", { class: "bar" },
     h("button", { class: "button main", onClick: () => settled({ text: area.value.replaceAll(/\r?\n/g, ends) }) }, icon("check"), "Use this text"),
     h("button", { class: "button", onClick: () => { draft.text = null; draft.late = false; draw(); } }, "Cancel")));
