@@ -1587,6 +1587,7 @@ export interface WireVersion {
   timeMs: number | null;
   verb: string | null;
   subject: string;
+  mode: number | null;
   requestId: string;
 }
 

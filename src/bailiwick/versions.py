@@ -32,8 +32,9 @@ ChangeKind = Literal["created", "updated", "deleted", "moved"]
 class Version(Value, frozen=True, kw_only=True):
     """One version of what stands, or stood, at a place.
 
-    ``path`` is where it stood then. ``time_ns`` and ``verb`` are None where that is no longer
-    known; ``subject`` and ``request_id`` are empty where nobody was named.
+    ``path`` is where it stood then. ``mode`` is None where nothing stood, and, as ``sha256`` is, of
+    what came with its directory. ``time_ns`` and ``verb`` are None where that is no longer known;
+    ``subject`` and ``request_id`` are empty where nobody was named.
     """
 
     version: str
@@ -46,6 +47,7 @@ class Version(Value, frozen=True, kw_only=True):
     verb: str | None = None
     subject: str = ""
     request_id: str = ""
+    mode: int | None = None
 
 
 class History(Value, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ A thing that was moved is followed to where it came from; so is what lies in a d
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -87,8 +88,30 @@ class Lineage:
         return None
 
     def of(self, path: ScopedPath) -> Iterator[Happened]:
-        """What happened to what stands at a path, and stood there, newest first."""
-        bound = END
+        """What happened to what stands at a path, or stood there last, newest first."""
+        return self._story(path, END, [])
+
+    def _stories(self, path: ScopedPath) -> Iterator[tuple[HistoryPosition, Iterator[Happened]]]:
+        """The story of what stands at a path, and of what stood there before that came, one after
+        the other; and before which moment each ends. What went with its directory is told where it
+        went."""
+        bounds = [END]
+        while bounds:
+            bound = bounds.pop()
+            left = list[HistoryPosition]()
+            story = self._story(path, bound, left)
+            newest = next(story, None)
+            if newest is not None:
+                if bound != END and newest.before is UNKNOWN:
+                    return
+                yield bound, itertools.chain([newest], story)
+            bounds += left[:1]
+
+    def _story(
+        self, path: ScopedPath, bound: HistoryPosition, left: list[HistoryPosition]
+    ) -> Iterator[Happened]:
+        """What happened before a moment to what lay at a path then. What ``left`` tells is when
+        it, or what it lay in, came from elsewhere: others may have been there before."""
         while True:
             own = self.own_before(path, bound)
             above = self.moved_above(path, bound, START if own is None else own[0])
@@ -99,6 +122,7 @@ class Lineage:
                 if effect.kind == WENT:  # what stood there went with its directory
                     yield Happened(position.entry, path, UNKNOWN, None, WENT, aside)
                 else:
+                    left.append(bound)
                     path = aside
                 continue
             if own is None:
@@ -107,6 +131,7 @@ class Lineage:
             bound, happened = self._whole(position, effect)
             yield happened
             if effect.kind == CAME:
+                left.append(bound)
                 path = effect.other
 
     def own_before(
@@ -167,6 +192,19 @@ class Lineage:
         first, last = _between(path)
         return [ScopedPath(row[0]) for row in self.ledger.rows(_BENEATH, first, last, limit)]
 
+    def came_since(self, path: ScopedPath, number: int) -> list[tuple[ScopedPath, int]]:
+        """Directories that were moved since a version, to a place, beneath it or with what it lies
+        in, as seen from it; and when."""
+        above = [str(each) for each in path.parents]
+        marks = ",".join("?" * len(above))
+        rows = self.ledger.rows(
+            "SELECT e.path, entry.time_ns FROM effect e JOIN entry ON entry.id = e.entry"
+            f" WHERE e.kind = {CAME} AND e.entry > ?"
+            f" AND (e.path = ? OR (e.path > ? AND e.path < ?) OR e.path IN ({marks}))",
+            number, str(path), *_between(path), *above,
+        )  # fmt: skip
+        return [(max(ScopedPath(each), path, key=len), time_ns) for each, time_ns in rows]
+
     # --- versions ----------------------------------------------------------------------------
 
     def number(self, version: str) -> int:
@@ -185,18 +223,32 @@ class Lineage:
         return number
 
     def at(self, path: ScopedPath, number: int) -> tuple[bool, PlaceState | None]:
-        """Whether anything is known of a path, and if so what stood there at a version.
+        """Whether anything is known of a path, and if so what stood there at a version, whatever
+        has come there since.
 
         Before the first entry of a path it was what that one found.
         """
-        known, state = False, None
-        for happened in self.of(path):
-            if happened.entry <= number:
-                return True, happened.after
-            known, state = True, happened.before
-            if happened.entry == number + 1:
-                break
-        return known, state
+        until, bound = end_of(number), END
+        known, state, next_entry = False, None, -1
+        while True:
+            own = self.own_before(path, bound)
+            above = self.moved_above(path, bound, START if own is None else own[0])
+            newest = above or own
+            if newest is None:
+                return known, state
+            position, effect = newest
+            bound = begin_of(position, effect)
+            if position > until and above is None:
+                known, state, next_entry = True, effect.before, position.entry
+            elif position > until:
+                known, state, next_entry = True, UNKNOWN if effect.kind == WENT else None, -1
+            elif above is None:
+                # What the next entry found is how others left it.
+                return True, state if next_entry == number + 1 else effect.after
+            elif effect.kind == WENT:
+                return True, None
+            else:  # it lay elsewhere, in a directory that was moved
+                path, until = path.relative_to(effect.path).beneath(effect.other), END
 
     def content(self, path: ScopedPath, state: PlaceState) -> str | None:
         """The hash of a state's content. A file that was only moved, or whose mode or time was set,
@@ -205,7 +257,7 @@ class Lineage:
             return state.sha256
         alike, pairs = {state.version}, list[tuple[PlaceState, PlaceState]]()
         known: dict[str, str] = {}
-        for happened in self.of(path):
+        for happened in itertools.chain.from_iterable(each for _, each in self._stories(path)):
             before, after = happened.before, happened.after
             if happened.kind == CAME:
                 before = self._went(happened)
@@ -230,22 +282,32 @@ class Lineage:
 
     def history(self, path: ScopedPath, before: int | None, limit: int) -> Versions:
         """The versions of a place, newest first; those older than the version ``before``."""
+        found: dict[int, Version] = {}
+        newest: list[int] = []
+        for bound, story in self._stories(path):
+            if len(newest) > limit and newest[limit] >= bound.entry:
+                break  # what stood there before is older than those
+            for each in self._versions(story, _ALL if before is None else before, limit):
+                found.setdefault(int(each.version), each)
+            newest = sorted(found, reverse=True)
+        return Versions([found[each] for each in newest[:limit]], more=len(found) > limit)
+
+    def _versions(self, story: Iterator[Happened], bound: int, limit: int) -> list[Version]:
+        """The versions of one thing that are older than a bound, as many as are wanted and one."""
         found: list[Version] = []
         newer: Happened | None = None
-        bound = _ALL if before is None else before
         # From the newest on, since only from there it is known what was moved from where.
-        for happened in self.of(path):
+        for happened in story:
             if newer is not None and newer.entry <= bound:
                 found += self._found_before(newer, happened)
             if len(found) > limit:
-                break
+                return found
             if happened.entry < bound:
                 found.append(self._told(happened))
             newer = happened
-        else:
-            if newer is not None and newer.entry <= bound:
-                found += self._found_before(newer, None)
-        return Versions(found[:limit], more=len(found) > limit)
+        if newer is not None and newer.entry <= bound:
+            found += self._found_before(newer, None)
+        return found
 
     def _told(self, happened: Happened) -> Version:
         entry = self._entry(happened.entry)
@@ -261,6 +323,7 @@ class Lineage:
             verb=entry.verb,
             subject=entry.subject,
             request_id=entry.request,
+            mode=None if happened.after is None else happened.after.mode,
         )
 
     def _found_before(self, newer: Happened, older: Happened | None) -> list[Version]:
@@ -291,6 +354,7 @@ class Lineage:
                 size=0 if state is None else state.size,
                 sha256=None if state is None else state.sha256,
                 time_ns=None if state is None else state.mtime_ns,
+                mode=None if state is None else state.mode,
             )
         ]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
+
 import msgspec
 
-from bailiwick.errors import PathNotFound
+from bailiwick.errors import NotADirectory, PathNotFound
 from bailiwick.limits import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.history.capture import Elsewhere, Looker
@@ -23,15 +25,20 @@ async def plan_restore(
     """What is known of the place, and of places beneath it, becomes what it was. What never was
     changed through this history is left. Raises `PathNotFound` where nothing is known."""
     targets = _targets(lineage, path, number, limits)
-    conflicts: list[Conflict] = []
+    conflicts = await _add_carried(lineage, looker, path, number, targets)
     goes: list[Step] = []
     comes: list[Step] = []
+    makes_way = set[ScopedPath]()
     for place, then in targets.items():
         try:
             now = await looker.now(place, then)
         except Elsewhere:
-            conflicts.append(Conflict(place, "a link stands in the way to it now"))
-            continue
+            if makes_way.isdisjoint(place.parents):
+                conflicts.append(Conflict(place, "a link stands in the way to it now"))
+                continue
+            now = None
+        if then is not None and then.type == "directory" and now and now.type != "directory":
+            makes_way.add(place)
         if is_same(now, then):
             continue
         refused = _refusal(looker, now, then)
@@ -69,6 +76,38 @@ def _targets(
         if then is not None and then.sha256 is None:
             targets[place] = msgspec.structs.replace(then, sha256=lineage.content(place, then))
     return targets
+
+
+async def _add_carried(
+    lineage: Lineage,
+    looker: Looker,
+    path: ScopedPath,
+    number: int,
+    targets: dict[ScopedPath, PlaceState | None],
+) -> list[Conflict]:
+    """What lies beneath a place since a directory was moved there goes, too: no entry names it.
+    What another program put there since is left, which stands against it."""
+    conflicts: list[Conflict] = []
+    waiting = lineage.came_since(path, number)
+    while waiting and len(targets) <= looker.limits.history_entries_max:
+        directory, since_ns = waiting.pop()
+        with suppress(Elsewhere, NotADirectory):
+            handle = await looker.place(directory)
+            if handle is None:
+                continue
+            with closing(handle):
+                children = await looker.inner.children(handle)
+            for child in children.entries:
+                place = directory.child(child.name)
+                if child.type == "directory":
+                    waiting.append((place, since_ns))
+                if place in targets:
+                    continue
+                if child.type != "directory" and child.mtime_ns > since_ns:
+                    conflicts.append(Conflict(place, "another program has put it there since"))
+                else:
+                    targets[place] = None
+    return conflicts
 
 
 def _refusal(looker: Looker, now: PlaceState | None, then: PlaceState | None) -> str:

@@ -286,7 +286,7 @@ def _shown(
         size=inode.size if inode is not None and has_content else 0,
         sha256=inode.sha256.hex() if inode is not None and inode.sha256 else None,
         time_ns=made.time_ns, verb=made.verb, subject=made.subject or "",
-        request_id=made.request or "",
+        request_id=made.request or "", mode=None if inode is None else inode.mode & 0o777,
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ FROM lineage l JOIN dentry d
 WHERE l.volume = $1 AND l.branch = $2 ORDER BY d.born DESC
 """
 _ROWS: Final = """
-SELECT i.born, i.kind, i.size, i.sha256, i.edition FROM lineage l JOIN inode i
+SELECT i.born, i.kind, i.mode, i.size, i.sha256 FROM lineage l JOIN inode i
     ON i.volume = l.volume AND i.branch = l.ancestor AND i.id = $3 AND i.born <= l.bound
     AND i.born < $4
 WHERE l.volume = $1 AND l.branch = $2 ORDER BY i.born DESC LIMIT $5
@@ -191,32 +191,32 @@ class _Found:
         view = self._tree.view
         asked = (view.volume, view.branch, bound.node, min(until, self.before), self._limit + 2)
         rows = await self._tree.session.rows(_ROWS, *asked)
-        for number, (born, kind, size, sha256, _) in enumerate(rows[: self._limit + 1]):
+        for number, (born, kind, mode, size, sha256) in enumerate(rows[: self._limit + 1]):
             if kind != NOTHING and born not in self.versions:
                 path = await self._at(born).path(bound.node)
                 what: ChangeKind = "created" if number == len(rows) - 1 else "updated"
                 # A row that a stage or a fork made before it had a name has no path of its own.
-                await self._add(born, what, path or ROOT, kind, size, sha256)
+                await self._add(born, what, path or ROOT, kind, mode, size, sha256)
         for (born,) in await self._tree.session.rows(_NAMED, *asked):
             if born not in self.versions:
                 then = self._at(born)
                 path, inode = await then.path(bound.node), await then.inode(bound.node)
-                size, sha256 = (inode.size, inode.sha256) if inode else (0, None)
-                await self._add(born, "moved", path or ROOT, bound.kind, size, sha256)
+                attributes = (inode.mode, inode.size, inode.sha256) if inode else (None, 0, None)
+                await self._add(born, "moved", path or ROOT, bound.kind, *attributes)
 
     async def add_loss(self, path: ScopedPath, died: int, bound: BoundName) -> None:
         """How a node lost its name: where the directory lay then that has ``path`` by now."""
         if died < self.before and died not in self.versions:
             after = await self._at(died).path(bound.node)
             then = await self._at(died - 1).path(bound.node) or path
-            await self._add(died, "moved" if after else "deleted", then, bound.kind, 0, None)
+            await self._add(died, "moved" if after else "deleted", then, bound.kind)
 
     def _at(self, version: int) -> RowTree:
         return self._core.tree_at(self._tree.session, self._tree.view._replace(at=version))
 
     async def _add(
-        self, version: int, what: ChangeKind, path: ScopedPath, kind: int, size: int,
-        sha256: bytes | None,
+        self, version: int, what: ChangeKind, path: ScopedPath, kind: int, mode: int | None = None,
+        size: int = 0, sha256: bytes | None = None,
     ) -> None:  # fmt: skip
         view = self._tree.view
         row = await self._tree.session.row(_WHO, view.volume, view.branch, version)
@@ -225,6 +225,7 @@ class _Found:
             version=str(version), kind=what, path=path, type=TYPES[kind],
             size=0 if kind == DIRECTORY else size, sha256=sha256.hex() if sha256 else None,
             time_ns=time_ns, verb=verb, subject=subject or "", request_id=request or "",
+            mode=None if mode is None else mode & 0o777,
         )  # fmt: skip
 
 
