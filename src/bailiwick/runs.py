@@ -96,7 +96,7 @@ class Hunk(Value, frozen=True, kw_only=True):
 
     ``state`` says whether it still ``stands``, is ``undone``, or was ``changed`` by others since.
     ``reviewed`` is what a person said of it, None while nobody has. A file that holds no text is
-    one hunk without lines.
+    one hunk without lines, and so is a mode that was set.
     """
 
     id: str
@@ -118,8 +118,9 @@ class OthersHunk(Value, frozen=True, kw_only=True):
 
 
 class RunChange(Value, frozen=True, kw_only=True):
-    """What became of one path by a run, from before its first touch to after its last. ``version``
-    is that of the path when this was told.
+    """What became of one path by a run, from before its first touch to after its last. What was
+    moved, also if it was removed then, lay at ``origin``. ``version`` is that of the path when this
+    was told.
 
     ``hunk_count`` is how many hunks there are, ``reviewed_count`` of how many of them a person has
     said something: also where the hunks themselves were not asked for."""
@@ -293,6 +294,11 @@ class PathDigest(NamedTuple):
     removed: int
     hunks: tuple[str, ...]
     version: str
+
+    @property
+    def home(self) -> ScopedPath:
+        """Where it lay before."""
+        return self.origin or self.path
 
 
 class TreeMoment(NamedTuple):

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from bailiwick.verbs.runs.taking_back import WHOLE_RUN
 from tests.scope.test_review import ids
 from tests.scope.test_runs import each_kind, rooted
 from tests.scope.volumes import tree
@@ -78,3 +79,142 @@ async def test_what_was_moved_to_where_something_was_removed_goes_back(tmp_path,
         for _ in range(2):
             assert (await run.undo(["b"])).conflicts == []
             assert await tree(person) == {"f": "f\n"}
+
+
+@pytest.mark.spec("RUN-3", "REVIEW-1")
+@pytest.mark.parametrize("inside", ["", "/x"], ids=["file", "directory"])
+async def test_what_was_removed_to_make_room_is_told(tmp_path, kind, inside):
+    """It was not: whoever looked at the run, or rejected all of it, saw a move and nothing else."""
+    async with rooted(tmp_path, kind) as (person, agent):
+        for path in "ab":
+            await person.write_text(f"{path}{inside}", f"{path}\n", parents=True)
+        before = await tree(person)
+        one = await agent("one")
+        await one.write_text("own", "o\n")
+        await one.remove("own")
+        await one.write_text("other", "o\n")
+        await one.move("other", "own")
+        await one.remove("a", recursive=True)
+        await one.move("b", "a")
+        (run,) = await person.runs()
+        told = {str(each.path): each for each in (await run.changes()).changes}
+        assert told["a"].hunks[0].header.endswith(" over another")
+        assert "over" not in told["own"].hunks[0].header
+        if inside:
+            assert told["a/x"].kind == "deleted"
+        queued = {str(each.path): each for each in (await person.review.queue()).files}
+        assert queued["a"].hunks[0].header.endswith(" over another")
+        after = await tree(person)
+        for refused in (await run.undo(["a"]), await person.review.reject(paths=["a"])):
+            assert [each.reason for each in refused.conflicts] == [WHOLE_RUN]
+        assert await tree(person) == after
+        assert (await run.undo()).conflicts == []
+        assert await tree(person) == before
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_what_was_agreed_to_go_is_no_longer_told(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a", "a\n")
+        await person.write_text("b", "b\n")
+        one = await agent("one")
+        await one.remove("a")
+        assert (await person.review.accept(paths=["a"])).conflicts == []
+        await one.move("b", "a")
+        (file,) = (await person.review.queue()).files
+        assert [each.header for each in file.hunks] == ["moved file"]
+        assert (await person.review.reject(paths=["a"])).conflicts == []
+        assert await tree(person) == {"b": "b\n"}
+
+
+@pytest.mark.spec("VOL-5", "DISK-8")
+@pytest.mark.parametrize("inside", ["", "/x"], ids=["file", "directory"])
+async def test_a_place_has_the_past_of_what_stood_there_before(tmp_path, kind, inside):
+    """A directory's history forgot it, and to restore it removed what stands there now."""
+    async with rooted(tmp_path, kind) as (person, _):
+        await person.write_text(f"a{inside}", "a\n", parents=True)
+        await person.write_text(f"b{inside}", "b\n", parents=True)
+        await person.remove("a", recursive=True)
+        await person.move("b", "a")
+        versions = (await person.history(f"a{inside}")).versions
+        here = [each for each in versions if each.path == f"a{inside}"]
+        assert [each.kind for each in here if each.kind != "moved"] == ["deleted", "created"]
+        for place in ("a", f"a{inside}"):
+            await person.restore(place, here[-1].version)
+            assert (await tree(person))[f"a{inside}"] == "a\n"
+        await person.restore("a", here[-2].version)
+        assert await tree(person) == {}
+
+
+@pytest.mark.spec("RUN-3")
+@pytest.mark.parametrize("goes", ["d", "d/g"])
+async def test_what_was_moved_and_then_removed_comes_back_to_where_it_lay(tmp_path, kind, goes):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("f", "f\n")
+        await person.write_text("d/e", "e\n", parents=True)
+        before = await tree(person)
+        one = await agent("one")
+        await one.move("f", "d/g")
+        await one.remove(goes, recursive=True)
+        (run,) = await person.runs()
+        change = (await run.changes()).changes[-1]
+        assert (str(change.path), change.kind, str(change.origin)) == ("d/g", "deleted", "f")
+        for _ in range(2):
+            assert (await run.undo(["f"])).conflicts == []
+            assert await tree(person) == (before if goes == "d/g" else {"f": "f\n"})
+        assert (await run.undo()).conflicts == []
+        assert await tree(person) == before
+
+
+@pytest.mark.spec("RUN-3")
+async def test_directories_come_back_with_their_modes(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await planted(person)
+        await person.set_mode("b", 0o700)
+        await person.set_mode("b/c", 0o750)
+        await (await agent("one")).remove("b", recursive=True)
+        (run,) = await person.runs()
+        assert (await run.undo(["b/c/a"])).conflicts == []
+        modes = [(await person.stat(path)).mode & 0o777 for path in ("b", "b/c")]
+        assert modes == [0o700, 0o750]
+
+
+@pytest.mark.spec("RUN-3", "REVIEW-1")
+async def test_a_mode_that_a_run_set_is_told_and_taken_back(tmp_path, kind):
+    """It was told by no run, and stayed when its path was taken back."""
+    async with rooted(tmp_path, kind) as (person, agent):
+
+        async def modes():
+            return [(await person.stat(path)).mode & 0o777 for path in ("a", "d", "t")]
+
+        for path in "at":
+            await person.write_text(path, "1\n")
+            await person.set_mode(path, 0o640)
+        await person.make_dir("d")
+        await person.set_mode("d", 0o750)
+        one = await agent("one")
+        for path in "adt":
+            await one.set_mode(path, 0o700)
+        await one.write_text("t", "1\n2\n")
+        (run,) = await person.runs()
+        told = {str(each.path): each for each in (await run.changes()).changes}
+        assert {path: [each.header for each in told[path].hunks] for path in told} == {
+            "a": ["mode 640 to 700"], "d": ["mode 750 to 700"],
+            "t": ["@@ -1,1 +1,2 @@", "mode 640 to 700"],
+        }  # fmt: skip
+        queue = await person.review.queue()
+        queued = {hunk.id for each in queue.files for hunk in each.hunks}
+        assert queued == {hunk.id for each in told.values() for hunk in each.hunks}
+        await person.review.accept([told["d"].hunks[0].id])
+        (change,) = (await person.run_changes(run.id, paths=["d"])).changes
+        assert change.hunks[0].reviewed == "accepted"
+        assert (await run.undo(["t"], hunks=[told["t"].hunks[1].id])).conflicts == []
+        assert await modes() == [0o700, 0o700, 0o640]
+        assert await tree(person) == {"a": "1\n", "t": "1\n2\n"}
+        assert (await run.undo(["d"])).conflicts == []
+        await person.set_mode("a", 0o600)
+        (conflict,) = (await run.undo(["a"])).conflicts
+        assert conflict.reason == "others have changed it since"
+        assert await modes() == [0o600, 0o750, 0o640]
+        states = [hunk.state for each in (await run.changes()).changes for hunk in each.hunks]
+        assert states == ["changed", "undone", "stands", "undone"]

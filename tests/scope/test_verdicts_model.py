@@ -1,6 +1,7 @@
 """Agents change a tree, or a fork of it, at random, and verdicts are given on that at random:
 whoever only said yes has what they left, whoever only said no what was there before."""
 
+import itertools
 from contextlib import aclosing
 
 import hypothesis
@@ -139,3 +140,45 @@ async def test_whatever_is_said_of_what_an_agent_did_the_rest_can_be_said_too(
         assert (await person.review.queue()).left == (done.left if reasons else 0)
         if not reasons and {accepts, *(accept for accept, _ in verdicts)} == {accepts}:
             assert await pictured(person) == (wanted if accepts else before)
+
+
+@pytest.mark.slow
+@pytest.mark.spec("RUN-3")
+@each_kind
+@hypothesis.settings(max_examples=30)
+@hypothesis.given(
+    planted=st.lists(STEPS, max_size=4),
+    steps=st.lists(STEPS, min_size=1, max_size=6),
+    numbers=NUMBERS,
+    by_hunk=st.booleans(),
+)
+@hypothesis.example([], [("chmod", "a/a", "755"), ("lines", "a/a", [1])], [0], True)
+async def test_a_run_is_taken_back_piece_by_piece(
+    tmp_path_factory, kind, planted, steps, numbers, by_hunk
+):
+    async with rooted(tmp_path_factory.mktemp("model"), kind) as (person, agent):
+        await take(person, [*TREES, *planted])
+        before = await pictured(person)
+        await take(await agent("one"), steps)
+        runs = await person.runs()
+        if not runs or not (await runs[0].changes()).changes:
+            return
+        (run,) = runs
+        refused = set()
+        for number in itertools.islice(itertools.cycle(numbers), 60):
+            left = [
+                (each.path, hunk.id)
+                for each in (await run.changes()).changes
+                for hunk in each.hunks
+                if hunk.state == "stands" and hunk.id not in refused
+            ]
+            if not left:
+                break
+            path, hunk = left[number % len(left)]
+            told = await run.undo([path], hunks=[hunk] if by_hunk else None)
+            refused |= {hunk} if told.conflicts else set()
+        # What lies in something, or where something lay, has to go first: all together it can.
+        reasons = {each.reason for each in (await run.undo()).conflicts}
+        assert reasons <= {WHOLE_RUN}
+        if not reasons:
+            assert await pictured(person) == before

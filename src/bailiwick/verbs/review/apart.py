@@ -21,6 +21,7 @@ from bailiwick.text.merge import differing_pieces, joined_pieces, merged
 from bailiwick.text.reviewed import ReviewedText, ReviewHunkLines
 from bailiwick.verbs.review.names import HunkName, given_names
 from bailiwick.verbs.runs.path_stories import (
+    ModeChange,
     StoryContent,
     hunk_header,
     hunk_id,
@@ -66,7 +67,7 @@ class ApartHunk(NamedTuple):
 
     id: str
     lines: ReviewHunkLines | None = None
-    modes: tuple[int, int] | None = None
+    modes: ModeChange | None = None
 
 
 class ApartChange:
@@ -108,8 +109,8 @@ class ApartChange:
             found.append(ApartHunk(id, piece))
         now, becomes = self.now, self.becomes
         if now is not None and becomes is not None and now.mode != becomes.mode:
-            id = hunk_id(name, self.path, f"mode {now.mode:o}", f"mode {becomes.mode:o}")
-            found.append(ApartHunk(id, modes=(now.mode, becomes.mode)))
+            modes = ModeChange(now.mode, becomes.mode)
+            found.append(ApartHunk(modes.id(name, self.path), modes=modes))
         return found or [whole]
 
     @property
@@ -223,7 +224,7 @@ class ApartChange:
         elif hunk.lines is not None:
             header = hunk_header(hunk.lines)
         elif hunk.modes is not None:
-            header = "mode {:o} to {:o}".format(*hunk.modes)
+            header = hunk.modes.header
         return ReviewHunk(
             id=hunk.id, run="", subject=self.each.whose.subject, header=header,
             lines=[line for each in pieces for line in hunk_lines(each)],

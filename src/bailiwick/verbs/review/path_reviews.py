@@ -16,13 +16,14 @@ from bailiwick.text.reviewed import ReviewedText, ReviewHunkLines
 from bailiwick.text.weave import shown
 from bailiwick.verbs.review.names import HunkName
 from bailiwick.verbs.runs.path_stories import (
+    OVER_ANOTHER,
+    ModeChange,
     Stories,
     StoryContent,
     differs,
     hunk_header,
     hunk_id,
     hunk_lines,
-    is_left_by,
     is_text,
     is_unlisted,
     kind_between,
@@ -32,8 +33,6 @@ from bailiwick.verbs.runs.path_stories import (
 from bailiwick.verbs.runs.taking_back import (
     WHOLE_RUN,
     PlannedReturn,
-    base_of,
-    come,
     return_text,
     return_whole,
 )
@@ -68,7 +67,7 @@ class LeftHunk(NamedTuple):
     run: str
     runs: tuple[str, ...]
     lines: ReviewHunkLines | None
-    modes: tuple[int, int] | None = None
+    modes: ModeChange | None = None
 
 
 class PathReview:
@@ -191,8 +190,8 @@ class PathReview:
         if agreed is None or now is None or agreed.mode == now.mode or agreed.type != now.type:
             return []
         run = max(self._runs, key=self._runs.__getitem__, default="")
-        id = hunk_id(run, self.path, f"mode {agreed.mode:o}", f"mode {now.mode:o}")
-        return [LeftHunk(id, run, (run,), None, (agreed.mode, now.mode))]
+        modes = ModeChange(agreed.mode, now.mode)
+        return [LeftHunk(modes.id(run, self.path), run, (run,), None, modes)]
 
     def _whole(self) -> LeftHunk:
         runs = sorted(self._runs, key=self._runs.__getitem__)
@@ -298,11 +297,10 @@ class PathReview:
             return_whole(planned, self.place, agreed, now, contents)
             return
         data = self._text.without(lines)
-        if any(each.modes for each in chosen) and agreed is not None and now is not None:
-            come(planned, self.place, agreed.mode, data, base_of(now))
-            return
         home = agreed.path if is_whole and agreed is not None else self.place
-        return_text(planned, home, agreed, now, data if data or not is_whole else None)
+        gives_mode = agreed is not None and (is_whole or any(each.modes for each in chosen))
+        mode = agreed.mode if gives_mode and agreed is not None else None
+        return_text(planned, home, agreed, now, data if data or not is_whole else None, mode)
 
     # --- showing -------------------------------------------------------------------------------
 
@@ -312,7 +310,7 @@ class PathReview:
         if not left:
             return None
         kind = kind_between(self.agreed, self.now) or "updated"
-        otherwise = f"{kind} {self.type}" + (" over another" if self.replaces else "")
+        otherwise = f"{kind} {self.type}" + (OVER_ANOTHER if self.replaces else "")
         if self.unlisted:
             otherwise = "more was changed at once than is told by path"
         hunks = [_shown(each, otherwise, rows) for each in left]
@@ -349,7 +347,7 @@ def _shown(hunk: LeftHunk, otherwise: str, rows: Mapping[str, RunRow]) -> Review
 
 def _header(hunk: LeftHunk, otherwise: str) -> str:
     if hunk.modes is not None:
-        return "mode {:o} to {:o}".format(*hunk.modes)
+        return hunk.modes.header
     return otherwise if hunk.lines is None else hunk_header(hunk.lines)
 
 
@@ -381,20 +379,15 @@ async def path_review(
         return None
     review = PathReview(await telling.before(versions, first), versions[first].path)
     for version in versions[first:]:
-        is_last = version is versions[-1]
-        # Others may have set a mode since, which no version tells: of what is new that is all one.
-        if is_last and (review.agreed is None or telling.knows_all) and is_left_by(version, now):
-            stood = now
-        else:
-            stood = await telling.stood(version)
-        review.step(run_of(version), stood)
+        review.step(run_of(version), await telling.left_by(version, now))
         review.path, review.version = version.path, version.version
         review.seen = version.version
         if is_unlisted(version) and is_agents(version):
             review.unlisted = version.version
         review.remember(asked)
         if version.kind == "moved" and is_agents(version):
-            review.replaces |= await telling.stood_before(version) is not None
+            gone = await telling.replaced_by(version)
+            review.replaces |= gone is not None and not _is_agreed(gone, said, settled_through)
         for hunks, accepted in _together(said, version):
             review.say(hunks, accepted=accepted)
             review.remember(asked)
@@ -405,6 +398,14 @@ async def path_review(
         review.seen = f"{review.version}.{_mark(now)}"
         review.remember(asked)
     return review
+
+
+def _is_agreed(version: Version, said: Sequence[HunkVerdict], settled_through: int) -> bool:
+    """Whether somebody has said yes to what was left at a version."""
+    key = version.version, str(version.path)
+    return int(version.version) <= settled_through or any(
+        each.accepted and each.settles and _key(each) == key for each in said
+    )
 
 
 def _mark(stood: StoryContent | None) -> str:

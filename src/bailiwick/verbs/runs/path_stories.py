@@ -17,18 +17,24 @@ from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
 from bailiwick.runs import Hunk, OthersHunk, RunChange
 from bailiwick.store import Reader
-from bailiwick.text.weave import Weave, WovenHunk, shown
+from bailiwick.text.weave import HunkState, Weave, WovenHunk, shown
 from bailiwick.unfollowed import unfollowed
 from bailiwick.versions import ChangeKind, Past, Version, past
 
 OURS: Final = "\0run"
 """The author of what the run did, which no subject is called."""
 
+_LOST: Final = "?"
+"""In the place of a hash: what stood there is not kept any more."""
+
 _PAGE: Final = 500
 
 _ID_DIGITS: Final = 32
 """Who writes the lines can try as many as they like: nobody finds two changes with the same id, so
 that what a person agrees to is what they were shown."""
+
+OVER_ANOTHER: Final = " over another"
+"""What is said of something that was moved to where something else stood."""
 
 IsOurs = Callable[[Version], bool]
 
@@ -62,6 +68,21 @@ class StoryStep(NamedTuple):
     stood: StoryContent | None
 
 
+class ModeChange(NamedTuple):
+    """What a mode was, and what it became."""
+
+    before: int
+    after: int
+
+    def id(self, run: str, path: ScopedPath) -> str:
+        """The name of such a change, which is a hunk by itself."""
+        return hunk_id(run, path, f"mode {self.before:o}", f"mode {self.after:o}")
+
+    @property
+    def header(self) -> str:
+        return f"mode {self.before:o} to {self.after:o}"
+
+
 class PathStory(NamedTuple):
     """What became of one place. ``before`` is what the run found when it touched it first, and
     where others have moved that meanwhile, if the run itself did not: it ``was_at`` another place
@@ -86,6 +107,38 @@ class PathStory(NamedTuple):
     @property
     def now(self) -> StoryContent | None:
         return (self.since or self.during)[-1].stood
+
+    @property
+    def home(self) -> ScopedPath:
+        """Where it lay before the run, or lies where it was not there yet."""
+        return self.path if self.before is None else self.before.path
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the run had it lie elsewhere in the end, or removed it from elsewhere."""
+        left = self.path if self.after is None else self.after.path
+        return self.before is not None and self.before.path != left
+
+    @property
+    def modes(self) -> ModeChange | None:
+        """What the run made of its mode, where it was one thing before and after."""
+        before, after = self.before, self.after
+        if before is None or after is None or before.sha256 == _LOST or before.type != after.type:
+            return None
+        mode, found, left = before.mode, before.mode, None
+        for by, stood in self.during:
+            if stood is not None and stood.mode != mode:
+                if by == OURS:
+                    found, left = mode if left is None else found, stood.mode
+                mode = stood.mode
+        if left is None or left == found or after.type == "symlink":
+            return None
+        return ModeChange(found, left)
+
+    def mode_state(self, modes: ModeChange) -> HunkState:
+        """Whether what the run made of its mode still stands."""
+        now = None if self.now is None else self.now.mode
+        return "undone" if now == modes.before else "stands" if now == modes.after else "changed"
 
     @property
     def is_text(self) -> bool:
@@ -136,10 +189,13 @@ class Stories:
         during = [await self._step(each, now) for each in versions[first : last + 1]]
         since = [await self._step(each, now) for each in versions[last + 1 :]]
         last_stood = (since or during)[-1].stood
-        if differs(now, last_stood) or (now and last_stood and now.path != last_stood.path):
-            since.append(StoryStep("", now))  # or it was carried there with a directory above it
+        # It may have been carried with a directory above it, too, or another program set its mode.
+        if differs(now, last_stood) or (
+            now and last_stood and (now.path, now.mode) != (last_stood.path, last_stood.mode)
+        ):
+            since.append(StoryStep("", now))
         moves = [versions[place] for place in places if versions[place].kind == "moved"]
-        replaces = [await self.stood_before(each) is not None for each in moves]
+        replaces = [await self.replaced_by(each) is not None for each in moves]
         newest, was_at = versions[-1].version, None if before is None else before.path
         theirs = [each for each in versions[first:last] if each.kind == "moved"]
         if before is not None and theirs and not moves:
@@ -158,7 +214,7 @@ class Stories:
         first = versions[0]
         if first.kind == "moved":
             # Where it came from is not kept any more: it was something, and not nothing.
-            return StoryContent(first.type, first.path, sha256="?")
+            return StoryContent(first.type, first.path, sha256=_LOST)
         return None if first.kind == "created" else await self.stood_before(first)
 
     async def versions(self, path: ScopedPath) -> list[Version]:
@@ -181,9 +237,13 @@ class Stories:
 
     async def _step(self, version: Version, now: StoryContent | None) -> StoryStep:
         by = OURS if self._is_ours(version) else version.subject
-        if now is not None and is_left_by(version, now):
-            return StoryStep(by, now)  # the same bytes: nothing that is told of them is another
-        return StoryStep(by, await self.stood(version))
+        return StoryStep(by, await self.left_by(version, now))
+
+    async def left_by(self, version: Version, now: StoryContent | None) -> StoryContent | None:
+        """What a version left, where ``now`` is what stands there: mostly that, to the byte."""
+        if not is_left_by(version, now):
+            return await self.stood(version)
+        return now if now is None or version.mode is None else now._replace(mode=version.mode)
 
     async def stood(self, version: Version) -> StoryContent | None:
         if version.kind == "deleted":
@@ -205,6 +265,20 @@ class Stories:
             return await self._look(store, version.path)
         finally:
             await store.aclose()
+
+    async def replaced_by(self, move: Version) -> Version | None:
+        """The version by which something of others went that stood where a thing was moved to: the
+        move itself, or the one by which the same had removed it to make room."""
+        if await self.stood_before(move) is not None:
+            return move
+        page = await self._looking.history(move.path, before=move.version, limit=_PAGE)
+        here = [each for each in page.versions if each.path == move.path]
+        if not here or here[0].kind != "deleted" or not self._is_ours(here[0]):
+            return None
+        of_others = next((each for each in here if not self._is_ours(each)), None)
+        if of_others is None:
+            return None if here[-1].kind == "created" and not page.more else here[0]
+        return None if await self.stood(of_others) is None else here[0]
 
     async def now(self, path: ScopedPath) -> StoryContent | None:
         return await self._look(self._call.store, path)
@@ -345,20 +419,23 @@ def change_of(run: str, story: PathStory) -> RunChange | None:
     kind = kind_between(story.before, story.after)
     if kind is None:
         return None
-    origin = story.before.path if kind == "moved" and story.before is not None else None
+    origin = story.home if story.is_moved else None
     if not story.is_text:
         return _whole_change(run, story, kind, origin)
     woven = WovenStory(run, story)
     hunks = [
         Hunk(
             id=id, header=hunk_header(hunk), lines=hunk_lines(hunk), added=len(hunk.added),
-            removed=len(hunk.removed), state=woven.weave.state(hunk),
+            removed=len(hunk.removed),
+            state="undone" if story.is_back else woven.weave.state(hunk),
         )
         for id, hunk in zip(woven.ids, woven.hunks, strict=True)
     ]  # fmt: skip
     if not hunks and kind != "updated":
         hunks = [_whole_hunk(run, story)]
-    if kind == "updated" and not hunks:
+    else:
+        hunks += _mode_hunk(run, story)
+    if not hunks:
         return None
     return RunChange(
         path=story.path, kind=kind, type=story.type, origin=origin, version=story.version,
@@ -374,12 +451,23 @@ def _whole_change(
     kind: ChangeKind,
     origin: ScopedPath | None,
 ) -> RunChange | None:
+    hunks = [_whole_hunk(run, story)]
     if kind == "updated" and not differs(story.before, story.after):
+        hunks = _mode_hunk(run, story)
+    if not hunks:
         return None
     return RunChange(
         path=story.path, kind=kind, type=story.type, origin=origin, version=story.version,
-        hunks=[_whole_hunk(run, story)], hunk_count=1,
+        hunks=hunks, hunk_count=len(hunks),
     )  # fmt: skip
+
+
+def _mode_hunk(run: str, story: PathStory) -> list[Hunk]:
+    modes = story.modes
+    if modes is None:
+        return []
+    id, state = modes.id(run, story.path), story.mode_state(modes)
+    return [Hunk(id=id, header=modes.header, lines=[], added=0, removed=0, state=state)]
 
 
 def _whole_hunk(run: str, story: PathStory) -> Hunk:
@@ -387,8 +475,10 @@ def _whole_hunk(run: str, story: PathStory) -> Hunk:
     state = "undone" if story.is_back else "stands"
     if not story.is_back and differs(story.now, story.after):
         state = "changed" if differs(story.now, story.before) else "undone"
-    kind = kind_between(story.before, story.after)
-    return Hunk(id=id, header=f"{kind} {story.type}", lines=[], added=0, removed=0, state=state)
+    header = f"{kind_between(story.before, story.after)} {story.type}"
+    if story.replaces:
+        header += OVER_ANOTHER
+    return Hunk(id=id, header=header, lines=[], added=0, removed=0, state=state)
 
 
 def kind_between(before: StoryContent | None, after: StoryContent | None) -> ChangeKind | None:

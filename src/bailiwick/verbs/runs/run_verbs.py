@@ -231,9 +231,28 @@ async def undo(
     found = visible(call, digest)
     _refuse_unknown(found, part)
     chosen = [each for each in found if part.covers(each) and part.means(each)]
-    told = await _told(call, book, row, part.step, chosen, digest.truncated)
-    planned = plan_return(row.id, told.stories, told.contents, part.hunks)
+    around = _lost_around(found, chosen)
+    told = await _told(call, book, row, part.step, [*chosen, *around], digest.truncated)
+    hunks = part.hunks
+    if hunks is not None:
+        hunks |= {hunk for each in around for hunk in each.hunks}
+    planned = plan_return(row.id, told.stories, told.contents, hunks)
     return await bring(call, ignores, planned, preview, planned.anew)
+
+
+def _lost_around(found: Sequence[PathDigest], chosen: Sequence[PathDigest]) -> list[PathDigest]:
+    """Directories that the run removed, or put something in the place of, and that something lay in
+    which is to lie there again: they come with it, as they were."""
+    comes = [each for each in chosen if each.kind in ("deleted", "moved")]
+    needed = {above for each in comes for above in each.home.parents}
+    needed -= {each.home for each in chosen}
+    return [each for each in found if each.home in needed and _is_lost(each)]
+
+
+def _is_lost(directory: PathDigest) -> bool:
+    if directory.type == "directory":
+        return directory.kind == "deleted"
+    return directory.kind in ("deleted", "updated")
 
 
 def _refuse_unknown(found: Sequence[PathDigest], part: RunPart) -> None:

@@ -15,7 +15,14 @@ from bailiwick.paths import ScopedPath
 from bailiwick.proposal import Proposal
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
 from bailiwick.verbs.runs.moved_back import MoveBack, moved_back
-from bailiwick.verbs.runs.path_stories import PathStory, StoryContent, WovenStory, whole_id
+from bailiwick.verbs.runs.path_stories import (
+    ModeChange,
+    PathStory,
+    StoryContent,
+    WovenStory,
+    differs,
+    whole_id,
+)
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.working_copies.bring_back import with_their_directories
 from bailiwick.verbs.working_copies.plan import draw
@@ -109,6 +116,8 @@ def plan_return(
         if story.replaces:
             # Two things would have to come back, each to its place: that is more than is told here.
             planned.conflicts.append(Conflict(story.path, WHOLE_RUN))
+        elif story.is_back:
+            continue
         elif story.is_text:
             _add_text(planned, run, story, hunks)
         else:
@@ -124,27 +133,34 @@ def _add_text(
     woven = WovenStory(run, story)
     named = woven.by_id()
     chosen = [each for id, each in named.items() if hunks is None or id in hunks]
-    if not chosen and not (hunks is None or whole_id(run, story) in hunks):
+    modes = _chosen_modes(run, story, hunks)
+    if not (chosen or modes) and not (hunks is None or whole_id(run, story) in hunks):
         return
     states = [woven.weave.state(each) for each in chosen]
-    if "changed" in states:
+    if "changed" in states or (modes and story.mode_state(modes) == "changed"):
         planned.conflicts.append(Conflict(story.path, _CHANGED))
         return
     before, after, now = story.before, story.after, story.now
     data = woven.weave.without(chosen)
     is_whole = len(chosen) == len(named)
-    moved = before is not None and after is not None and before.path != after.path
-    is_home = before is not None and now is not None and now.path == before.path
-    goes_back = moved and is_whole and not is_home
-    if story.is_back and not chosen:
-        return
+    is_home = now is not None and now.path == story.home
+    goes_back = story.is_moved and is_whole and not is_home
     if goes_back and after is not None and (now is None or now.path != after.path):
         planned.conflicts.append(Conflict(story.path, _MOVED_ON))
         return
-    home = before.path if goes_back and before is not None else story.path
+    home = story.home if goes_back else story.path
     if now is None and (not chosen or "stands" not in states):
         return  # gone already
-    return_text(planned, home, before, now, data if data or not is_whole else None)
+    kept = data if data or not is_whole else None
+    return_text(planned, home, before, now, kept, modes and modes.before)
+
+
+def _chosen_modes(run: str, story: PathStory, hunks: Collection[str] | None) -> ModeChange | None:
+    """What is to be taken back of the mode that the run left."""
+    modes = story.modes
+    if modes is None or not (hunks is None or modes.id(run, story.path) in hunks):
+        return None
+    return None if story.mode_state(modes) == "undone" else modes
 
 
 def return_text(
@@ -153,9 +169,10 @@ def return_text(
     before: StoryContent | None,
     now: StoryContent | None,
     data: bytes | None,
+    mode: int | None = None,
 ) -> None:
     """Have a text stand at ``home``, where ``before`` stood: None is none of its lines, which is no
-    file where there was none."""
+    file where there was none. It has the ``mode`` that is given, or the one that it has now."""
     gone, data = before is None and data is None, data or b""
     if now is None:
         if before is not None:
@@ -164,9 +181,9 @@ def return_text(
         planned.altered.append(Altered(now.path, None, base_of(now)))
     elif home != now.path:
         planned.altered.append(Altered(now.path, None, base_of(now)))
-        come(planned, home, now.mode, data)
-    elif data != now.data:
-        come(planned, now.path, now.mode, data, base_of(now))
+        come(planned, home, now.mode if mode is None else mode, data)
+    elif data != now.data or mode not in (None, now.mode):
+        come(planned, now.path, now.mode if mode is None else mode, data, base_of(now))
 
 
 def _add_whole(
@@ -177,10 +194,18 @@ def _add_whole(
     hunks: Collection[str] | None,
 ) -> None:
     """Something that holds no text, or whose text is too large: it is what it was, or not."""
-    if hunks is not None and whole_id(run, story) not in hunks:
+    modes = _chosen_modes(run, story, hunks)
+    if not modes and hunks is not None and whole_id(run, story) not in hunks:
         return
     before, after, now = story.before, story.after, story.now
-    if is_same(now, before) or story.is_back:
+    if modes and story.mode_state(modes) == "changed":
+        planned.conflicts.append(Conflict(story.path, _CHANGED))
+        return
+    if modes and before and now and now.path == before.path and not differs(before, after):
+        # What others have made of it since stays, with the mode that it had.
+        return_whole(planned, story.path, now._replace(mode=modes.before), now, contents)
+        return
+    if is_same(now, before):
         return
     if not is_same(now, after):
         planned.conflicts.append(Conflict(story.path, _CHANGED))
