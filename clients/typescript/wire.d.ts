@@ -1469,6 +1469,7 @@ export interface WireReviewFile {
   removed: number;
   hunks: WireReviewHunk[];
   sides: WireReviewSides[];
+  replaces: boolean;
 }
 
 /** Some lines that nobody has agreed to yet. */
@@ -1545,6 +1546,7 @@ export interface WireRunChange {
   others: WireOthersHunk[];
   hunkCount: number;
   reviewedCount: number;
+  replaces: boolean;
 }
 
 /** A session that is open: where its commands are run, with which variables, which of them are under way here, and the words of those that were lost with an earlier process. */

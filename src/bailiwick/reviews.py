@@ -70,7 +70,9 @@ class ReviewFile(Value, frozen=True, kw_only=True):
     become of it. ``version`` is of what was looked at: a hunk that is named as ``ID@VERSION`` is
     the one that was shown then. ``against`` says why it cannot be accepted as it is; then
     ``sides`` are all lines of it, of a text that is asked for by its path. What was ``carried``
-    came or went with the directory of that name, and is accepted or rejected with all of it."""
+    came or went with the directory of that name, and is accepted or rejected with all of it. What
+    was moved lay at ``origin``; it ``replaces`` something else that stood where it was moved to,
+    and is gone."""
 
     path: ScopedPath
     kind: ChangeKind
@@ -83,6 +85,7 @@ class ReviewFile(Value, frozen=True, kw_only=True):
     removed: int = 0
     hunks: list[ReviewHunk] = []
     sides: list[ReviewSides] = []
+    replaces: bool = False
 
 
 class ReviewQueue(Value, frozen=True, kw_only=True):

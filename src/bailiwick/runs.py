@@ -119,8 +119,8 @@ class OthersHunk(Value, frozen=True, kw_only=True):
 
 class RunChange(Value, frozen=True, kw_only=True):
     """What became of one path by a run, from before its first touch to after its last. What was
-    moved, also if it was removed then, lay at ``origin``. ``version`` is that of the path when this
-    was told.
+    moved, also if it was removed then, lay at ``origin``; it ``replaces`` something else that stood
+    where it was moved to, and is gone. ``version`` is that of the path when this was told.
 
     ``hunk_count`` is how many hunks there are, ``reviewed_count`` of how many of them a person has
     said something: also where the hunks themselves were not asked for."""
@@ -136,6 +136,7 @@ class RunChange(Value, frozen=True, kw_only=True):
     others: list[OthersHunk] = []
     hunk_count: int = 0
     reviewed_count: int = 0
+    replaces: bool = False
 
 
 class RunChanges(Value, frozen=True, kw_only=True):
@@ -294,6 +295,7 @@ class PathDigest(NamedTuple):
     removed: int
     hunks: tuple[str, ...]
     version: str
+    replaces: bool = False
 
     @property
     def home(self) -> ScopedPath:

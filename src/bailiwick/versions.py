@@ -328,10 +328,11 @@ class Past(Protocol):
     so is a version that never was."""
 
     async def history(
-        self, path: ScopedPath, *, before: str | None = None, limit: int = 100
+        self, path: ScopedPath, *, before: str | None = None, limit: int = 100, own: bool = False
     ) -> Versions:
         """The versions of what stands at a canonical path, and of what stood there, newest first;
-        those older than the version ``before``. What was moved here brings its versions along.
+        those older than the version ``before``. What was moved here brings its versions along; with
+        ``own`` nothing is told of what stood here before that came.
         Raises `PathNotFound` where nothing ever was."""
         ...
 

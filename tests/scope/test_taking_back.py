@@ -82,12 +82,12 @@ async def test_what_was_moved_to_where_something_was_removed_goes_back(tmp_path,
 
 
 @pytest.mark.spec("RUN-3", "REVIEW-1")
-@pytest.mark.parametrize("inside", ["", "/x"], ids=["file", "directory"])
-async def test_what_was_removed_to_make_room_is_told(tmp_path, kind, inside):
+@pytest.mark.parametrize("there", ["a b", "a/x b/x", "a/x b/y"])
+async def test_what_was_removed_to_make_room_is_told(tmp_path, kind, there):
     """It was not: whoever looked at the run, or rejected all of it, saw a move and nothing else."""
     async with rooted(tmp_path, kind) as (person, agent):
-        for path in "ab":
-            await person.write_text(f"{path}{inside}", f"{path}\n", parents=True)
+        for path in there.split():
+            await person.write_text(path, f"{path}\n", parents=True)
         before = await tree(person)
         one = await agent("one")
         await one.write_text("own", "o\n")
@@ -95,15 +95,21 @@ async def test_what_was_removed_to_make_room_is_told(tmp_path, kind, inside):
         await one.write_text("other", "o\n")
         await one.move("other", "own")
         await one.remove("a", recursive=True)
+        if there == "a b":
+            await one.write_text("b", "b\nb\n")
+            await one.write_text("b", "b\n")
         await one.move("b", "a")
         (run,) = await person.runs()
         told = {str(each.path): each for each in (await run.changes()).changes}
         assert told["a"].hunks[0].header.endswith(" over another")
-        assert "over" not in told["own"].hunks[0].header
-        if inside:
+        assert (told["a"].replaces, told["own"].replaces) == (True, False)
+        (brief,) = [each for each in (await run.changes(brief=True)).changes if each.path == "a"]
+        assert brief.replaces
+        if there == "a/x b/y":
             assert told["a/x"].kind == "deleted"
         queued = {str(each.path): each for each in (await person.review.queue()).files}
         assert queued["a"].hunks[0].header.endswith(" over another")
+        assert queued["a"].replaces
         after = await tree(person)
         for refused in (await run.undo(["a"]), await person.review.reject(paths=["a"])):
             assert [each.reason for each in refused.conflicts] == [WHOLE_RUN]
@@ -159,6 +165,9 @@ async def test_what_was_moved_and_then_removed_comes_back_to_where_it_lay(tmp_pa
         (run,) = await person.runs()
         change = (await run.changes()).changes[-1]
         assert (str(change.path), change.kind, str(change.origin)) == ("d/g", "deleted", "f")
+        origins = {str(each.path): each.origin for each in (await person.review.queue()).files}
+        assert origins.pop("d/g") == "f"
+        assert set(origins.values()) <= {None}
         for _ in range(2):
             assert (await run.undo(["f"])).conflicts == []
             assert await tree(person) == (before if goes == "d/g" else {"f": "f\n"})

@@ -280,12 +280,15 @@ class Lineage:
                 return effect.before
         return None
 
-    def history(self, path: ScopedPath, before: int | None, limit: int) -> Versions:
-        """The versions of a place, newest first; those older than the version ``before``."""
+    def history(
+        self, path: ScopedPath, before: int | None, limit: int, own: bool = False
+    ) -> Versions:
+        """The versions of a place, newest first; those older than the version ``before``, and with
+        ``own`` those of one thing."""
         found: dict[int, Version] = {}
         newest: list[int] = []
         for bound, story in self._stories(path):
-            if len(newest) > limit and newest[limit] >= bound.entry:
+            if bound != END and (own or (len(newest) > limit and newest[limit] >= bound.entry)):
                 break  # what stood there before is older than those
             for each in self._versions(story, _ALL if before is None else before, limit):
                 found.setdefault(int(each.version), each)

@@ -34,13 +34,13 @@ class Remembering:
         self._mark = mark
 
     async def history(
-        self, path: ScopedPath, *, before: str | None = None, limit: int = 100
+        self, path: ScopedPath, *, before: str | None = None, limit: int = 100, own: bool = False
     ) -> Versions:
         with self._core.working():
             await self._ready()
             lineage = self._core.lineage
             bound = None if before is None else lineage.number(before)
-            found = lineage.history(path, bound, limit)
+            found = lineage.history(path, bound, limit, own)
         if not found.versions and before is None:
             raise PathNotFound(
                 "nothing is kept of it: it was never changed through Bailiwick", path=path

@@ -48,11 +48,13 @@ class MountedPast:
         self._mount_of: Final = mount_of
 
     async def history(
-        self, path: ScopedPath, *, before: str | None = None, limit: int = 100
+        self, path: ScopedPath, *, before: str | None = None, limit: int = 100, own: bool = False
     ) -> Versions:
         mount = self._mount(path)
         with mount.told():
-            found = await _past(mount).history(mount.inside(path), before=before, limit=limit)
+            found = await _past(mount).history(
+                mount.inside(path), before=before, limit=limit, own=own
+            )
         return Versions([_outside(mount, each) for each in found.versions], found.more)
 
     async def beneath(self, path: ScopedPath, *, cursor: str | None, limit: int) -> BeneathPage:

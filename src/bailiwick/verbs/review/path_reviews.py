@@ -316,7 +316,7 @@ class PathReview:
         hunks = [_shown(each, otherwise, rows) for each in left]
         return ReviewFile(
             path=self.place, kind=kind, type=self.type, version=self.seen,
-            origin=self.agreed.path if kind == "moved" and self.agreed is not None else None,
+            origin=None if self.home == self.place else self.home, replaces=self.replaces,
             added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
             hunks=hunks,
         )  # fmt: skip

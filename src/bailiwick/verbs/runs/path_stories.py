@@ -218,22 +218,26 @@ class Stories:
         return None if first.kind == "created" else await self.stood_before(first)
 
     async def versions(self, path: ScopedPath) -> list[Version]:
-        """Oldest first. What was moved away is told where it went, and not of what was made in its
-        place since."""
-        found: list[Version] = []
-        before: str | None = None
-        with suppress(PathNotFound):
-            while True:
-                page = await self._looking.history(path, before=before, limit=_PAGE)
-                found += page.versions
-                if not page.more or not page.versions:
-                    break
-                before = page.versions[-1].version
+        """Oldest first, of what stands there or stood there last. What was moved away is told where
+        it went, and not of what was made in its place since."""
+        found = await self._all(path, own=True) or await self._all(path, own=False)
         for place in range(1, len(found)):
             if found[place].kind == "moved" and found[place - 1].kind == "created":
                 del found[place:]
                 break
-        return _of_one(found)[::-1]
+        return found[::-1]
+
+    async def _all(self, path: ScopedPath, *, own: bool) -> list[Version]:
+        found: list[Version] = []
+        before: str | None = None
+        with suppress(PathNotFound):
+            while True:
+                page = await self._looking.history(path, before=before, limit=_PAGE, own=own)
+                found += page.versions
+                if not page.more or not page.versions:
+                    break
+                before = page.versions[-1].version
+        return found
 
     async def _step(self, version: Version, now: StoryContent | None) -> StoryStep:
         by = OURS if self._is_ours(version) else version.subject
@@ -324,24 +328,6 @@ async def look_at(
     sha256 = hashlib.sha256(known).hexdigest()
     contents[sha256] = known
     return unread._replace(data=None if 0 in known else known, sha256=sha256)
-
-
-def _of_one(found: Sequence[Version]) -> list[Version]:
-    """Versions of a place, newest first, without those of what was removed there before something
-    else was moved to it: that has come from where it was."""
-    own: list[Version] = []
-    former: ScopedPath | None = None
-    for each in found:
-        if each.path == former:
-            continue
-        came = own[-1] if own and own[-1].kind == "moved" else None
-        if came is not None and each.kind == "deleted" and each.path == came.path:
-            former = each.path
-            continue
-        if each.kind == "moved":
-            former = None
-        own.append(each)
-    return own
 
 
 def is_left_by(version: Version, now: StoryContent | None) -> bool:
@@ -439,6 +425,7 @@ def change_of(run: str, story: PathStory) -> RunChange | None:
         return None
     return RunChange(
         path=story.path, kind=kind, type=story.type, origin=origin, version=story.version,
+        replaces=story.replaces,
         hunks=hunks,
         added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
         others=_of_others(story), hunk_count=len(hunks),
@@ -458,6 +445,7 @@ def _whole_change(
         return None
     return RunChange(
         path=story.path, kind=kind, type=story.type, origin=origin, version=story.version,
+        replaces=story.replaces,
         hunks=hunks, hunk_count=len(hunks),
     )  # fmt: skip
 

@@ -260,7 +260,7 @@ def _digested(run: str, story: PathStory) -> PathDigest:
     hunks = tuple(each.id for each in change.hunks)
     return PathDigest(
         story.path, story.type, change.kind, change.origin, places, change.added, change.removed,
-        hunks, story.version,
+        hunks, story.version, change.replaces,
     )  # fmt: skip
 
 

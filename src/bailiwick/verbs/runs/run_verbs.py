@@ -205,7 +205,7 @@ def _brief(digest: PathDigest, reviewed: int) -> RunChange:
     return RunChange(
         path=digest.path, kind=digest.kind, type=digest.type, origin=digest.origin,
         added=digest.added, removed=digest.removed, hunk_count=len(digest.hunks),
-        reviewed_count=reviewed,
+        reviewed_count=reviewed, replaces=digest.replaces,
     )  # fmt: skip
 
 

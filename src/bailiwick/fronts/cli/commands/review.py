@@ -258,7 +258,8 @@ def _show_file(seat: _Seat, file: ReviewFile) -> None:
     came = "" if file.origin is None else f" (from {escape_for_display(file.origin)})"
     apart = seat.work or seat.fork
     where = "" if apart is None else f" in {escape_for_display(apart)}, not applied yet"
-    line(paint(f"{file.kind} {escape_for_display(file.path)}{came}{where}", "yellow"))
+    over = ", over something else that is gone" if file.replaces else ""
+    line(paint(f"{file.kind} {escape_for_display(file.path)}{came}{over}{where}", "yellow"))
     if file.against is not None:
         line(paint(escape_for_display(file.against), "red"))
 

@@ -115,7 +115,9 @@ def show_change(change: RunChange) -> None:
     """One path with its hunks, as a unified difference shows them."""
     origin = "" if change.origin is None else f"{escape_for_display(change.origin)} → "
     kind = paint(f"{change.kind:<8}", _COLOURS[change.kind])
-    line(f"{kind}  {origin}{escape_for_display(change.path)}  +{change.added} -{change.removed}")
+    over = "  over something else that is gone" if change.replaces else ""
+    lines = f"+{change.added} -{change.removed}"
+    line(f"{kind}  {origin}{escape_for_display(change.path)}  {lines}{over}")
     for hunk in change.hunks:
         said = "" if hunk.reviewed is None else f" {hunk.reviewed}"
         state = "" if hunk.state == "stands" else f" {hunk.state}"

@@ -172,11 +172,11 @@ class VolumeVersions:
     # --- looking back ------------------------------------------------------------------------
 
     async def history(
-        self, path: ScopedPath, *, before: str | None = None, limit: int = 100
+        self, path: ScopedPath, *, before: str | None = None, limit: int = 100, own: bool = False
     ) -> Recorded:
         """The versions of a place, newest first. ``path`` is canonical. Raises `PathNotFound`."""
         until = None if before is None else history.number_of(before)
-        return await history.history(self._core, path, until, limit)
+        return await history.history(self._core, path, until, limit, own)
 
     async def beneath(self, path: ScopedPath, *, cursor: str | None, limit: int) -> BeneathPage:
         return await change_log.beneath(self._core, path, cursor, limit)

@@ -109,17 +109,19 @@ async def find(tree: RowTree, path: ScopedPath) -> BoundName | None:
 # --- history -----------------------------------------------------------------------------------
 
 
-async def history(core: VolumeCore, path: ScopedPath, before: int | None, limit: int) -> Versions:
+async def history(
+    core: VolumeCore, path: ScopedPath, before: int | None, limit: int, own: bool = False
+) -> Versions:
     """The versions of what stands at a canonical path, and of what stood there before; newest
     first, at most ``limit`` of those older than ``before``. A thing that was moved here brings its
     versions along, each with the path that it had then; one that was removed with its directory is
-    told as if it had been by itself."""
+    told as if it had been by itself. With ``own`` what came from elsewhere is the last of it."""
     async with core.looking() as session:
         tree = await core.tree(session)
         view = core.view
         # Later than every version: what is told is older.
         until = view.at if view.at == HEAD else view.at + 1
-        found = _Found(core, tree, until if before is None else before, limit)
+        found = _Found(core, tree, until if before is None else before, limit, own)
         if path == ROOT:
             await found.add_node(BoundName(view.root, DIRECTORY), found.before)
             return found.newest_first()
@@ -145,11 +147,12 @@ class _Name(NamedTuple):
 class _Found:
     """The versions of a place, as they are found."""
 
-    def __init__(self, core: VolumeCore, tree: RowTree, before: int, limit: int) -> None:
+    def __init__(self, core: VolumeCore, tree: RowTree, before: int, limit: int, own: bool) -> None:
         self._core = core
         self._tree = tree
         self.before = before
         self._limit = limit
+        self._own = own
         self.versions: dict[int, Version] = {}
 
     def newest_first(self) -> Versions:
@@ -185,6 +188,14 @@ class _Found:
             died, since = min(ended, since), born
             if kind != NOTHING and directory.born < died and born < directory.died:
                 yield _Name(BoundName(node, kind), born, died)
+                if self._own and await self._was_elsewhere(node, born):
+                    return
+
+    async def _was_elsewhere(self, node: int, born: int) -> bool:
+        """Whether a node had a name before."""
+        view = self._tree.view
+        rows = await self._tree.session.rows(_NAMED, view.volume, view.branch, node, born, 1)
+        return bool(rows)
 
     async def add_node(self, bound: BoundName, until: int) -> None:
         """Every row of a node that is older than ``until``, and how it came by its names."""
