@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fronts.console.browsing import Browser
+from tests.fronts.console.browsing import PROJECT, Browser, Served
 from tests.waiting import until_blocking
 
 
@@ -215,6 +215,59 @@ def test_a_file_of_a_run_is_accepted_at_once_and_all_that_is_left_of_it(served):
         window.click(".question button", "Accept all")
         window.gone(".question button", "Accept all")
         window.find("[data-path='agreed/c.txt'] .chip.good", "accepted")
+        assert window.errors() == []
+    finally:
+        window.close()
+
+
+@pytest.fixture
+def moved(tmp_path):
+    """A directory in which an agent removed something to make room, and set a mode."""
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("old", "new", "run"):
+        (project / name).write_text(f"{name}\n")
+        (project / name).chmod(0o640)
+    rules = PROJECT.format(place="project").replace('"watch"]', '"watch", "delete", "move"]')
+    house = Served(tmp_path, rules)
+    try:
+        for route, asked in (
+            ("/remove", {"path": "old"}),
+            ("/move", {"path": "new", "destination": "old"}),
+            ("/mode", {"path": "run", "fileMode": "0750"}),
+        ):
+            status, told = house.agent("POST", route, asked)
+            assert status == 200, told
+        yield house
+    finally:
+        house.close()
+
+
+@pytest.mark.spec("RUN-2", "RUN-3", "WEB-1")
+@pytest.mark.parametrize("phone", [False, True], ids=["wide", "phone"])
+def test_what_is_no_text_is_told_in_words(moved, phone):
+    project = moved.directory / "project"
+    window = Browser(phone=phone, dark=phone)
+    try:
+        window.driver.get(moved.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.find(".hunks header", "new → old")
+        window.find(".reason", "Something else stood there, and is gone")
+        window.find(".hunk", "mode 640 to 750")
+        window.press("n")
+        window.find(".hunk.marked", "over another")
+        window.press("r")
+        window.type(".dialog textarea", "leave it")
+        window.click(".dialog button", "Reject")
+        window.find(".toast.bad", "this can only be put back with all of the run")
+        window.click(".question button", "Take it all back")
+        window.click(".dialog button", "Take back")
+        window.find(".toast", "Took back")
+        assert {each.name: each.read_text() for each in project.iterdir()} == {
+            name: f"{name}\n" for name in ("old", "new", "run")
+        }
+        assert (project / "run").stat().st_mode & 0o777 == 0o640
         assert window.errors() == []
     finally:
         window.close()

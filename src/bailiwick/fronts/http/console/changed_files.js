@@ -102,7 +102,7 @@ export class ChangedFiles {
     const whole = change.against || change.reviewedCount >= change.hunkCount ? null : h("button", { class: "button quiet", disabled: true, title: change.carried ? `Accept the move of ${plain(change.carried)}` : "Accept all that is left of this file", data: { accepts: change.path }, onClick: () => this.actions.accept(this.shown.get(change.path)) }, icon("check"), h("span", { class: "only-wide" }, change.carried ? "Move" : "File"));
     this.windows.add(body, guess(change), () => this.hunks(change, whole));
     return h("section", { class: "card" },
-      h("header", null, h("span", { class: `chip ${change.against ? "bad" : TONES[change.kind] ?? ""}` }, change.against ? "conflict" : change.kind), change.kind === "deleted" || !this.source.inTree ? h("b", { class: "grow cut" }, name) : h("a", { class: "grow cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, name), change.replaces ? h("span", { class: "chip warn", title: "Something else stood there, which is gone. It comes back when all of the run is taken back." }, "over another") : null, change.type === "file" ? h("span", { class: "soft" }, `+${change.added} −${change.removed}`) : null,
+      h("header", null, h("span", { class: `chip ${change.against ? "bad" : TONES[change.kind] ?? ""}` }, change.against ? "conflict" : change.kind), change.kind === "deleted" || !this.source.inTree ? h("b", { class: "grow cut" }, name) : h("a", { class: "grow cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, name), change.type === "file" ? h("span", { class: "soft" }, `+${change.added} −${change.removed}`) : null,
         whole,
         this.actions.undo ? h("button", { class: "button quiet", title: "Take back what the run did to this file", onClick: () => this.actions.undo({ paths: [change.path] }, name) }, icon("back"), h("span", { class: "only-wide" }, "File")) : null), body);
   }
@@ -116,6 +116,7 @@ export class ChangedFiles {
     this.shown.set(change.path, names);
     if (whole) whole.disabled = !names.length;
     return [found.against ? h("p", { class: "soft reason" }, `${plain(found.against)}.`) : null,
+      found.replaces ? h("p", { class: "reason" }, h("span", { class: "chip warn" }, "over another"), " Something else stood there, and is gone. It comes back when all of the run is taken back.") : null,
       found.hunks.map((each) => this.hunk(found, each)),
       found.others.map((each) => h("div", { class: "hunk others" }, h("div", { class: "bar" }, h("span", { class: "chip" }, `meanwhile, ${plain(each.subject || "another program")}`)), fromLines([each.header, ...each.lines], this.windows)))];
   }
@@ -128,12 +129,12 @@ export class ChangedFiles {
     const settles = change.against ? settling(change, shown, this.actions.accept, this.source) : null;
     const stands = each.state === "stands", { accept, reject, undo } = this.actions, { words } = this.source;
     return h("div", { class: each.id === this.marked ? "hunk marked" : "hunk", tabindex: "-1", data: { hunk: each.id, state: each.state } },
-      h("div", { class: "bar" }, h("span", { class: "grow faint mono cut" }, plain(each.header)),
+      h("div", { class: "bar" }, h("span", { class: "grow faint mono cut" }, each.lines.length || each.reviewed === "accepted" ? plain(each.header) : ""),
         each.reviewed ? h("span", { class: `chip ${each.reviewed === "accepted" ? "good" : "bad"}` }, plain(each.reviewed)) : null,
         stands ? [each.reviewed || change.against ? null : h("button", { class: "button quiet", title: change.carried ? `It comes with all of ${what} (y)` : words.accept, data: { key: "y" }, onClick: () => accept([shown]) }, icon("check"), change.carried ? `Accept ${what}` : "Accept"),
           h("button", { class: "button quiet", title: words.reject, data: { key: "r" }, onClick: () => reject([shown], what) }, icon("cross"), "Reject"),
           undo ? h("button", { class: "button quiet", title: "Take it back without a word (u)", data: { key: "u" }, onClick: () => undo({ paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), h("span", { class: "only-wide" }, "Take back")) : null] : each.reviewed ? null : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
-      each.reviewed === "accepted" ? null : change.sides?.length ? null : each.lines.length ? fromLines([each.header, ...each.lines], this.windows) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null, settles);
+      each.reviewed === "accepted" ? null : change.sides?.length ? null : each.lines.length ? fromLines([each.header, ...each.lines], this.windows) : h("p", { class: "soft reason" }, plain(each.header)), settles);
   }
 
   // Where somebody reads, to be found again in a list that was made anew: by its file, or by what
