@@ -66,6 +66,15 @@ def run_as_nobody(command, folder):
     )  # fmt: skip
 
 
+def _is_alive(pid):
+    """Whether a process is more than an entry that nobody has taken away yet."""
+    try:
+        told = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return told.rpartition(")")[2].split()[0] not in "ZX"
+
+
 class TestPostgres(Endable):
     """Started when made; `end` is called in the end."""
 
@@ -128,6 +137,15 @@ class TestPostgres(Endable):
         except AssertionError as error:
             error.add_note((self._folder / "log").read_text()[-2_000:])
             raise
+
+    @contextlib.contextmanager
+    def killed(self):
+        """Its workers notice a moment later that it is gone, and answer until then."""
+        pid = self._process.pid
+        workers = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        with super().killed():
+            until_blocking(lambda: not any(map(_is_alive, workers)))
+            yield
 
     def _is_started(self):
         if self._process is None or self._process.poll() is not None:
