@@ -92,12 +92,16 @@ def over(path="d/e/f", **plan):
 
 
 class Player:
-    """Plays steps on a volume of its own, with a clock of its own; in steps only where asked."""
+    """Plays steps on a volume of its own, with a clock of its own; in steps only where asked.
+
+    The clock goes on with each step and not with each look at it: how often it is looked at in the
+    background is nobody's to say.
+    """
 
     def __init__(self, path, *, in_steps):
-        ticks = itertools.count(1_700_000_000_000_000_000)
+        self.now_ns = 1_700_000_000_000_000_000
         uptime = Uptime("boot", lambda: 0)
-        self.store = VolumeStore.open(str(path), clock_ns=lambda: next(ticks), uptime=uptime)
+        self.store = VolumeStore.open(str(path), clock_ns=lambda: self.now_ns, uptime=uptime)
         self.in_steps = in_steps
         self.held = None
 
@@ -116,6 +120,7 @@ class Player:
                 await driver.aclose()
 
     async def _outcome(self, driver, verb, *arguments):
+        self.now_ns += 1
         try:
             return await getattr(self, verb)(driver, *arguments)
         except BailiwickError as error:
