@@ -87,6 +87,8 @@ class HandedOver(Generic[Result]):
             raise
         try:
             self._bear(LAYERS)
+            if self._raised is not None:
+                raise self._raised
             return self._outcome()
         except BaseException as error:
             if self._raised is None or self._raised is error:
@@ -147,40 +149,53 @@ class HandedOver(Generic[Result]):
             if layers:
                 self._bear(layers - 1)
             else:
-                loop = self._loop
-                if isinstance(loop, LentLoop):
-                    # A signal that comes in the middle of the first step is told when it was taken.
-                    try:
-                        self._signals.hold()
-                        self._task = loop.begin_here(self._work, self._goes_on)
-                        if self._task is not None:
-                            self._begun = True
-                            if self._task.done():
-                                self._ended = True
-                    finally:
-                        self._signals.release()
-                if not self._begun:
-                    self._hand_over()
-                if not self._ended:
-                    self._wait()
+                self._go_through()
         except BaseException as error:
             self._outlast(error)
             raise
 
+    def _go_through(self) -> None:
+        """Begin, and wait for the end. Handlers of signals are not called in the middle of the
+        first step, and what they raise afterwards asks the work to stop without leaving the wait:
+        any number of them may come."""
+        try:
+            self._signals.hold()
+            loop = self._loop
+            if isinstance(loop, LentLoop):
+                self._task = loop.begin_here(self._work, self._goes_on)
+                if self._task is not None:
+                    self._begun = True
+                    if self._task.done():
+                        self._ended = True
+            if not self._begun:
+                self._hand_over()
+            if not self._ended:
+                self._signals.take(self._interrupt)
+                self._wait()
+        finally:
+            self._signals.release()
+
     def _outlast(self, error: BaseException | None) -> None:
-        """Wait for the end, whatever is raised meanwhile."""
+        """Wait for the end, whatever is raised before signals are held, or when they no longer
+        are."""
         while self._signals.any or not self._ended:
             try:
                 if error is not None:
                     self._note(error)
                     error = None
-                self._signals.release()
+                self._signals.hold()
                 if not self._ended:
                     self._will_be_told()
                     self._submit(self._stop)
-                self._wait()
+                    self._signals.take(self._interrupt)
+                    self._wait()
+                self._signals.release()
             except BaseException as more:
                 error = more
+
+    def _interrupt(self, error: BaseException) -> None:
+        self._note(error)
+        self._submit(self._stop)
 
     def _note(self, error: BaseException) -> None:
         first, self._raised = self._raised, self._raised or error

@@ -46,14 +46,16 @@ os.register_at_fork(after_in_child=_know_main_thread)
 
 
 class HeldSignals:
-    """Signals whose handlers are called when they are released."""
+    """Signals whose handlers do not raise where the main thread is: they are called when they are
+    released, or from when they are taken on as they come, and what they raise is told."""
 
-    __slots__ = ("_came", "_handlers", "_held")
+    __slots__ = ("_came", "_handlers", "_held", "_tell")
 
     def __init__(self) -> None:
         self._handlers: dict[int, Handler] = {}
         self._held: list[int] = []
         self._came: list[Callable[[], object]] = []
+        self._tell: Callable[[BaseException], object] | None = None
 
     @property
     def any(self) -> bool:
@@ -81,6 +83,19 @@ class HeldSignals:
                 if stood is not handler:  # another handler has just set it
                     self._handlers[number] = stood
 
+    def take(self, tell: Callable[[BaseException], object]) -> None:
+        """Call the handlers of those that came, and of all that come from now on; ``tell`` is given
+        what they raise."""
+        self._tell = tell
+        while self._came:
+            self._call(self._came.pop(0), tell)
+
+    def _call(self, handler: Callable[[], object], tell: Callable[[BaseException], object]) -> None:
+        try:
+            handler()
+        except BaseException as error:
+            tell(error)
+
     def release(self) -> None:
         """Give the handlers back, and call those whose signals came. What one of them raises comes
         out of here: call this again until there are none. A handler that was set meanwhile stays.
@@ -98,12 +113,16 @@ class HeldSignals:
             # Taken and called with no instruction between: there another one could raise, and this
             # one would be lost.
             next(map(operator.call, iter(functools.partial(came.pop, 0), None)))
+        self._tell = None  # it may hold what was waited for
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if number in self._held:
-            self._came.append(functools.partial(self._handlers[number], number, frame))
-        else:  # somebody looked for the handler while it was held, and has set this one again
-            self._handlers[number](number, frame)
+        handler, tell = functools.partial(self._handlers[number], number, frame), self._tell
+        if number not in self._held:
+            handler()  # somebody looked for the handler while it was held, and has set this again
+        elif tell is None:
+            self._came.append(handler)
+        else:
+            self._call(handler, tell)
 
 
 def unbroken(act: Callable[[], object]) -> None:

@@ -207,6 +207,40 @@ def test_a_second_and_third_interrupt_wait_too_and_the_second_is_told(caplog):
         portal.close()
 
 
+@pytest.mark.spec("LINE-5")
+def test_any_number_of_interrupts_wait():
+    """Of some each comes while the one before is being caught."""
+    portal, stubborn, raised = Portal(), _Stubborn(), []
+
+    def ring(signum, frame):
+        raised.append(signum)
+        raise Alarm
+
+    def annoy():
+        stubborn.begun.wait(30)
+        signal.setitimer(signal.ITIMER_REAL, 0.000_05, 0.000_05)
+        until_blocking(lambda: len(raised) > 5_000)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        stubborn.may_end.set()
+
+    timer = signal.setitimer(signal.ITIMER_REAL, 0)
+    before = signal.signal(signal.SIGALRM, ring)
+    helper = threading.Thread(target=annoy)
+    helper.start()
+    try:
+        with pytest.raises(Alarm):
+            portal.run(stubborn.run())
+        assert stubborn.ended
+        assert len(raised) > 5_000
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        stubborn.may_end.set()
+        helper.join()
+        portal.close()
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+
+
 _CHILD = """
 import os, signal, sys, threading
 import bailiwick
