@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -71,7 +72,9 @@ async def test_what_was_not_touched_leaves_nothing(workshop):
     assert (said.code, workshop.changes(), os.listdir(workshop.upper)) == (4, [], [])
 
 
-async def test_a_tree_to_be_read_changes_nowhere(workshop):
+async def test_a_tree_to_be_read_changes_nowhere(workshop, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     workshop.plant(FILES)
     view = workshop.view(writable=False)
     said = await workshop.shell("cat a; echo x > a; rm d/b; echo x > new; ls", view=view)
@@ -79,6 +82,7 @@ async def test_a_tree_to_be_read_changes_nowhere(workshop):
     assert (workshop.lower / "a").read_text() == "a"
     assert (workshop.lower / "d" / "b").exists()
     assert os.listdir(workshop.upper) == []
+    assert os.listdir(tmp_path / "temporary") == []
 
 
 async def test_what_is_masked_is_not_copied(workshop):

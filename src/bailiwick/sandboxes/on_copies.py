@@ -233,15 +233,26 @@ class _CopyOfTree:
         """Let go, and take away what is of no use to anybody. May be called twice."""
         work, self._work = self._work, -1
         upper, self._upper = self._upper, -1
-        if work >= 0:
+        own, self._own = self._own, None
+        if own is not None:
             with contextlib.suppress(OSError):
-                if self._own is not None:
-                    for name in os.listdir(work):
-                        self._remove(work, name)
-                    os.rmdir(self._own)
+                if work >= 0:
+                    self._empty(work)
+                os.rmdir(own)
+        if work >= 0:
             os.close(work)
         if upper >= 0:
             os.close(upper)
+
+    def _empty(self, directory: int) -> None:
+        """By its descriptor: a command may have put something else where it stood."""
+        with os.scandir(directory) as entries:
+            found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
+        for name, is_directory in found:
+            if is_directory:
+                self._remove(directory, name)
+            else:
+                os.unlink(name, dir_fd=directory)
 
 
 def _opened(path: str) -> int:
