@@ -439,10 +439,21 @@ async def what_is_told_by_a_store_of_another_kind(w):
 
 
 @follows(GENERAL["parse_error"], place="volume")
+async def a_path_that_is_none(w):
+    for tool in ("ls", "tree", "stat", "history"):
+        await w.model.meets(w.hint, tool, path=f"{w.names.folder}\0")
+        await w.model.does(tool, path=w.names.folder)
+
+
+@follows(hints.ARGUMENTS, place="volume")
 async def an_argument_that_is_none(w):
     for tool in ("ls", "tree", "stat", "history"):
-        await w.model.meets(w.hint, tool, path=w.names.folder, **{w.names.word: 1})
+        filled = await w.model.meets(w.hint, tool, path=w.names.folder, **{w.names.word: 1})
+        assert "path" in filled["names"].split(", ")
         await w.model.does(tool, path=w.names.folder)
+    edit = {"path": w.names.file, "edits": [{"old": "x", "new": "y"}]}
+    filled = await w.model.meets(w.hint, "edit_file", **edit)
+    assert "edits (each oldText, newText, replaceAll)" in filled["names"]
 
 
 @follows(hints.TOOLS)

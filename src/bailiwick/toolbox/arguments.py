@@ -11,6 +11,8 @@ from typing import Annotated, Any
 import msgspec
 
 from bailiwick.errors import ParseError
+from bailiwick.toolbox.hints import ARGUMENTS
+from bailiwick.toolbox.schemas import input_schema
 from bailiwick.wire.arguments import WireEdit
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
@@ -161,7 +163,17 @@ def read(kind: type[Arguments], given: Any) -> Arguments:
     try:
         return msgspec.convert({k: v for k, v in given.items() if v is not None}, kind)
     except (msgspec.ValidationError, TypeError, RecursionError) as error:
-        raise ParseError(_short(str(error))) from None
+        hint = ARGUMENTS.told(lambda _: None, names=_names(kind))
+        raise ParseError(_short(str(error)), hint=hint) from None
+
+
+def _names(kind: type[Arguments]) -> str:
+    """Of all that a tool takes, and of what is in the lists among it."""
+    names = []
+    for name, schema in input_schema(kind)["properties"].items():
+        each = ", ".join(schema.get("items", {}).get("properties", ()))
+        names.append(f"{name} (each {each})" if each else name)
+    return ", ".join(names)
 
 
 def _short(text: str) -> str:

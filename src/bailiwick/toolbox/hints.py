@@ -152,6 +152,7 @@ PASSED_ON: Final = frozenset((("glob", "parse_error"), ("grep", "parse_error")))
 STILL_OPEN: Final = Hint("go on with something else; once they agreed, make the same call again")
 MAKE_IT_AGAIN: Final = Hint("go on with something else, or wait until they have")
 ONE_OF: Final = Hint("`root` is one of {names}")
+ARGUMENTS: Final = Hint("its arguments are {names}")
 TOOLS: Final = Hint("the tools are {names}", "there are no tools here")
 ONE_OF_TWO: Final = Hint(
     "{history} tells a requestId and a version: give one of them, as `request` or as `version`",
