@@ -14,6 +14,10 @@ from collections import Counter
 import bailiwick
 from tests.authority.support import Person, governed, rule
 
+BEHIND_SEAMS = {"the store": ("stores/",), "the state": ("state/", "sqlite/")}
+"""What is behind the seams of a store and of what is on record. All else is the line itself, which
+whoever changes a verb has to know."""
+
 PACKAGE = str(pathlib.Path(bailiwick.__file__).parent) + "/"
 
 
@@ -34,6 +38,15 @@ async def followed(act):
     return passed
 
 
+def parted(passed):
+    """The files that were passed, by whether they are of the line or behind one of its seams."""
+    parts = {"the line": [], **{name: [] for name in BEHIND_SEAMS}}
+    for file in passed:
+        behind = (name for name, begins in BEHIND_SEAMS.items() if file.startswith(begins))
+        parts[next(behind, "the line")].append(file)
+    return parts
+
+
 async def journey(directory, *, asked):
     rules = rule("ask", "f") if asked else rule("deny", "elsewhere")
     async with governed(directory, rules, on_disk=True) as house:
@@ -48,7 +61,8 @@ def main():
         with tempfile.TemporaryDirectory() as directory:
             passed = asyncio.run(journey(pathlib.Path(directory), asked=asked))
         print(f"a governed write{', asked about' if asked else ''}:", end=" ")
-        print(f"{passed.total()} calls, {len(passed)} files")
+        told = ", ".join(f"{len(files)} of {part}" for part, files in parted(passed).items())
+        print(f"{passed.total()} calls, {len(passed)} files: {told}")
         for file, count in passed.most_common():
             print(f"{count:6} {file}")
 

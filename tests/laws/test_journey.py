@@ -2,11 +2,15 @@
 
 import pytest
 
-from tests.laws.journey import followed, journey
+from tests.laws.journey import followed, journey, parted
 
-FILES_MAX = {False: 37, True: 56}
+FILES_MAX = {
+    False: {"the line": 15, "the store": 8, "the state": 18},
+    True: {"the line": 26, "the store": 11, "the state": 20},
+}
 """As many as there are, by whether a person is asked. Whoever needs fewer lowers it. What keeps the
-ledger is among them: while commits are quick it is done on the thread of the call."""
+ledger is among them while commits are quick, since it is done on the thread of the call then; on a
+busy machine it passes two or three more."""
 
 
 @pytest.mark.parametrize("asked", FILES_MAX)
@@ -14,7 +18,10 @@ async def test_a_governed_write_passes_no_more_files(tmp_path, asked):
     passed = await journey(tmp_path, asked=asked)
     print(f"{passed.total()} calls, {len(passed)} files")
     assert "pipeline.py" in passed
-    assert len(passed) <= FILES_MAX[asked], sorted(passed)
+    parts = parted(passed)
+    assert parts.keys() == FILES_MAX[asked].keys()
+    for part, most in FILES_MAX[asked].items():
+        assert len(parts[part]) <= most, (part, sorted(parts[part]))
 
 
 async def test_a_journey_is_counted_by_the_files_that_it_enters():
