@@ -96,6 +96,14 @@ class _Stand:
         return getattr(self._raw, name)
 
 
+_HELD_IN_SILENCE = f"""
+SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE granted AND locktype = 'advisory' AND objid = {connection_module.WRITING}
+AND state = 'idle in transaction' AND now() - state_change > interval '100 ms'
+"""
+"""The server has taken what was asked, and not only been sent it."""
+
+
 @pytest.mark.spec("SCALE-6")
 async def test_who_is_cut_off_while_it_holds_the_lock_of_all_is_given_up_first(postgres, tmp_path):
     """Before those who wait for it lose patience: what they ask for is done."""
@@ -113,6 +121,7 @@ async def test_who_is_cut_off_while_it_holds_the_lock_of_all_is_given_up_first(p
         holds = proxy.stall_after(b"pg_advisory_xact_lock")
         lost = asyncio.create_task(one.write(job))
         await holds.wait()
+        await until(lambda: asyncio.to_thread(two.read, _HELD_IN_SILENCE))
         await two.write(job)
         proxy.flow()
         with pytest.raises((Busy, IoError)):
