@@ -16,7 +16,7 @@ from bailiwick.portal import Portal
 from bailiwick.scope.review import Review
 from bailiwick.sync_twins import SyncReview
 from tests.scope.every_verb import BESIDES, TREE, TWO_ROOTS, VERBS
-from tests.waiting import until
+from tests.waiting import until, until_blocking
 
 SPEC = pathlib.Path(__file__).parent.parent / "SPEC.md"
 
@@ -284,6 +284,27 @@ def test_a_stream_may_be_let_go_on_the_loop_itself(fs):
 
     assert _ends(lambda: fs._portal.run(let_go())) is None
     assert fs.exists("file.txt")
+
+
+@pytest.mark.spec("PY-2", "EVENT-1")
+def test_blocking_code_ends_its_listeners(tmp_path):
+    told, once = [], []
+    with bailiwick.open_sync(tmp_path) as fs:
+        end = fs.on_change(lambda change: told.append(str(change.path)))
+
+        def hear_once(change):
+            once.append(str(change.path))
+            end_once()
+
+        end_once = fs.on_change(hear_once)
+        fs.write_text("heard", "")
+        until_blocking(lambda: told and once)
+        end()
+        end()
+        fs.write_text("not heard", "")
+        late = fs.on_change(lambda change: None)
+    late()  # its scope has ended it
+    assert told == once == ["heard"]
 
 
 @pytest.mark.spec("LIFE-2", "PY-2")

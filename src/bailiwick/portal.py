@@ -13,10 +13,11 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from bailiwick.errors import FORKED, BailiwickError, Closed
+from bailiwick.finishing import running_loop
 from bailiwick.first_step import LentLoop
 from bailiwick.grant import Grant, Root, Subject
 from bailiwick.handed_over import HandedOver
@@ -156,13 +157,13 @@ class Portal:
         """Whether the calling thread is the portal's own, or has borrowed its loop."""
         return self._loop.is_here
 
-    def end(self, chunks: AsyncGenerator[Any, None]) -> None:
-        """Close a stream that was begun here, from whatever thread lets go of it."""
+    def end(self, ending: Coroutine[Any, Any, object]) -> None:
+        """End something that was begun here, from whatever thread lets go of it."""
         if self.is_here:  # as when it is collected there: this thread cannot wait for itself
-            self.run_later(close(chunks))
+            self.run_later(ending)
             return
-        with contextlib.suppress(Closed):  # a closed portal has ended the stream already
-            self.run(close(chunks), stoppable=False)
+        with contextlib.suppress(Closed):  # a closed portal has ended it already
+            self.run(ending, stoppable=False)
 
     def run_later(self, coroutine: Coroutine[Any, Any, object]) -> None:
         """Have something run that nobody waits for."""
@@ -321,7 +322,7 @@ def _scoped(
 
 
 async def _hush(end: Callable[[], None]) -> None:
-    """End what nobody got the end of."""
+    """Call back no more. On the loop that calls: its lookout has a timer there."""
     end()
 
 
@@ -387,7 +388,7 @@ class SyncScope(LooksAtRuns):
             while (change := self._portal.run(next_of(changes))) is not None:
                 yield change
         finally:
-            self._portal.end(changes)
+            self._portal.end(close(changes))
 
     def stream(
         self,
@@ -403,7 +404,22 @@ class SyncScope(LooksAtRuns):
             while (chunk := self._portal.run(next_of(chunks))) is not None:
                 yield chunk
         finally:
-            self._portal.end(chunks)
+            self._portal.end(close(chunks))
+
+    @functools.wraps(Scope.on_change)
+    def on_change(
+        self, callback: Callable[[Change], None], path: PathText = "."
+    ) -> Callable[[], None]:
+        portal = self._portal
+        end = portal.run(self._scope.on_change(callback, path), let_go=_hush)
+
+        def end_there() -> None:
+            if running_loop() is portal.loop:  # by what is called back itself
+                end()
+            else:
+                portal.end(_hush(end))
+
+        return end_there
 
     read_bytes = blocking(Scope.read_bytes)
     read_text = blocking(Scope.read_text)
@@ -435,7 +451,6 @@ class SyncScope(LooksAtRuns):
     copy_in = blocking(Scope.copy_in)
     extract_archive = blocking(Scope.extract_archive)
     create_archive = blocking(Scope.create_archive)
-    on_change = blocking(Scope.on_change, _hush)
     change_cursor = blocking(Scope.change_cursor)
     history = blocking(Scope.history)
     restore = blocking(Scope.restore)
