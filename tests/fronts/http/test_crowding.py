@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bailiwick.fronts.http.access import gates
+from bailiwick.fronts.http.access import gates, scope_cache
 from bailiwick.fronts.http.access import streams as bounds
 from bailiwick.fronts.http.routes import grants
 from bailiwick.state.approvals import desk
@@ -88,6 +88,25 @@ async def test_a_temporary_root_whose_time_is_up_leaves_room(tmp_path):
 
 
 # --- tokens --------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("HTTP-12")
+async def test_who_delegates_to_itself_keeps_no_more_forks_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(scope_cache, "_FORKS_KEPT", 4)
+    place = f"sqlite:{tmp_path}/v.db"
+    async with serving(tmp_path, place=place, lasting=False) as house:
+        agent = await house.agent("read", "list", "write", "delete")
+        await agent.post("/file/write", json={"path": "a", "content": "x"})
+        for number in range(5):
+            made = await agent.post("/fork", json={"name": f"f{number}"})
+            assert made.status_code == 201
+        clients = [agent, *map(house.client, await heirs_of(house, agent, 4, subjects=[AGENT]))]
+        for number in range(25):
+            asked = clients[number % 5].get(f"/file?path=a&fork=f{number // 5}")
+            assert await kind_of(asked) == "ok"
+        callers = [caller for caller, _ in house.app._callers._known.values()]
+        open_forks = [fork for each in callers if each.holding for fork in each.holding._forks]
+        assert len(open_forks) == 4
 
 
 @pytest.mark.spec("HTTP-12", "EVENT-1")

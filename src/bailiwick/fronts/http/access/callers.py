@@ -40,7 +40,7 @@ _SHOWN_KEPT = 256
 class CallerBudget:
     """What one subject may have of this process, by whichever tokens it calls."""
 
-    __slots__ = ("changes", "reads", "requests", "streams", "subject")
+    __slots__ = ("changes", "forks", "reads", "requests", "streams", "subject")
 
     def __init__(self, subject: str, reads: Pace | None, changes: Pace | None) -> None:
         self.subject = subject
@@ -48,12 +48,15 @@ class CallerBudget:
         self.changes = changes
         self.requests = 0
         self.streams = 0
+        self.forks: dict[object, Callable[[], None]] = {}
+        """The forks that are open for it, the longest first, each with what lets go of it."""
 
     @property
     def is_untouched(self) -> bool:
         """Whether a new one would be the same."""
         paces = (self.reads, self.changes)
-        return not self.requests and all(pace is None or pace.is_paid for pace in paces)
+        used = self.requests or self.forks
+        return not used and all(pace is None or pace.is_paid for pace in paces)
 
 
 class HttpCaller:

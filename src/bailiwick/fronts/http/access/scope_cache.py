@@ -8,6 +8,7 @@ request is the first that holds the access and reaches the path.
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import hmac
 import itertools
@@ -41,6 +42,10 @@ _LOOKING: frozenset[Access] = frozenset(("read", "list", "metadata", "watch"))
 _READING: frozenset[Access] = frozenset(("read", "list", "metadata"))
 
 _FORKS_KEPT = 64
+"""Of one subject, by whichever tokens it calls: each has descriptors of its own."""
+
+_ForkKey = tuple[str, str, str]
+"""Of a root, of the fork, and of the grant by which it is seen."""
 
 
 class Holding:
@@ -61,7 +66,8 @@ class Holding:
         self._choices: dict[tuple[str, frozenset[Access]], list[StandingGrant]] = {}
         self._opening: dict[tuple[str, StandingGrant | None], asyncio.Task[Scope]] = {}
         self._open: dict[tuple[str, StandingGrant | None], Scope] = {}
-        self._forks: dict[tuple[str, str, str], Scope] = {}
+        self._forks: dict[_ForkKey, Scope] = {}
+        self._kept = caller.budget.forks
         self._parting: set[asyncio.Task[None]] = set()
         self.temps: dict[str, Scope] = {}
 
@@ -193,23 +199,32 @@ class Holding:
         if scope is None:
             scope = await base.open_fork(fork)
             scope = scope.with_caller(FRONT, wait_s=self._wait_s)
-            while len(self._forks) >= _FORKS_KEPT:
-                self._part(self._forks.pop(next(iter(self._forks))))
-            self._part(self._forks.pop(key, None))
+            self._drop_fork(key)
+            while len(self._kept) >= _FORKS_KEPT:
+                next(iter(self._kept.values()))()
             self._forks[key] = scope
+            self._kept[scope] = functools.partial(self._drop_fork, key)
+        return scope
+
+    def _drop_fork(self, key: _ForkKey) -> None:
+        if key in self._forks:
+            self._part(self._taken_out(key))
+
+    def _taken_out(self, key: _ForkKey) -> Scope:
+        scope = self._forks.pop(key)
+        self._kept.pop(scope, None)
         return scope
 
     async def close_forks(self, root: str, fork: str) -> None:
         """Let go of a fork that is about to go."""
         for key in [key for key in self._forks if key[:2] == (root, fork)]:
-            await self._forks.pop(key).aclose()
+            await self._taken_out(key).aclose()
 
-    def _part(self, scope: Scope | None) -> None:
+    def _part(self, scope: Scope) -> None:
         """Close a scope once its work under way is done; nobody waits for that."""
-        if scope is not None:
-            task = asyncio.ensure_future(scope.aclose())
-            self._parting.add(task)
-            task.add_done_callback(self._parting.discard)
+        task = asyncio.ensure_future(scope.aclose())
+        self._parting.add(task)
+        task.add_done_callback(self._parting.discard)
 
     async def held(self, grant_id: str) -> Scope | None:
         """A scope under a grant of this caller, wherever it was requested: another process may have
@@ -236,7 +251,7 @@ class Holding:
         self.temps.pop(str(scope.root), None)
         for name, fork in list(self._forks.items()):
             if fork is scope:
-                self._part(self._forks.pop(name))
+                self._drop_fork(name)
         for key, held in list(self._open.items()):
             if held.grant.id != scope.grant.id:
                 continue
@@ -256,8 +271,8 @@ class Holding:
         return temp
 
     async def aclose(self) -> None:
-        for fork in list(self._forks.values()):
-            await fork.aclose()
+        for key in list(self._forks):
+            await self._taken_out(key).aclose()
         if self._parting:
             await asyncio.wait(self._parting)
         for temp in list(self.temps.values()):
