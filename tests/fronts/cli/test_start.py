@@ -46,6 +46,19 @@ def test_help_names_every_command_and_each_explains_itself():
         assert f"\n  {name} " in done.stdout
 
 
+@pytest.mark.spec("CLI-2")
+@pytest.mark.parametrize("asked", ["--help", "--version", "ls", "cat f", "doctor"])
+def test_an_output_that_takes_no_more_is_said_to_be_that(tmp_path, asked):
+    (tmp_path / "f").write_text("held\n")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [COMMAND, *asked.split()], stdout=full, stderr=subprocess.PIPE, text=True,
+            cwd=tmp_path, env=environment(), check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == f"bailiwick: the output cannot be written: {os.strerror(28)}\n"
+
+
 @pytest.mark.spec("CLI-1", "CLI-2")
 @pytest.mark.parametrize("name", sorted(set(cli.COMMANDS) - set(cli.GROUPS["serving"])))
 def test_each_command_explains_itself_with_an_example(name):

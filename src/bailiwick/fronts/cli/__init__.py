@@ -124,12 +124,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     name, rest = given[0], given[1:]
     if name in ("-h", "--help", "help"):
-        sys.stdout.write(help_text())
-        return EXIT_OK
+        return _say(help_text())
     if name == "--version":
         # Loaded already, or this module would not be: what is inside does not import the package.
-        sys.stdout.write(f"bailiwick {sys.modules['bailiwick'].__version__}\n")
-        return EXIT_OK
+        return _say(f"bailiwick {sys.modules['bailiwick'].__version__}\n")
     if name not in COMMANDS:
         return _unknown(name)
     # They go to the end, where an action such as `fork list` takes them too.
@@ -177,6 +175,15 @@ def command(name: str) -> Callable[[list[str]], int]:
         module = f"{__name__}.commands.{module}"
     found: Callable[[list[str]], int] = getattr(import_module(module), function or "run")
     return found
+
+
+def _say(text: str) -> int:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        return _without_output(error)
+    return EXIT_OK
 
 
 def _run(name: str, arguments: list[str]) -> int:

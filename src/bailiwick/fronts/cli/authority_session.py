@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import os
 import sys
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
 
 _log = logging.getLogger("bailiwick.cli")
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 CONFIG_NAME = "bailiwick.toml"
 CONFIG_VARIABLE = "BAILIWICK_CONFIG"
@@ -117,6 +120,8 @@ def guarded(job: Callable[[], int], *, as_json: bool) -> int:
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is None and error.errno in _NO_ROOM:
+            raise  # of the output: what a store writes fails with an error of its own
         _log.debug("a command failed", exc_info=error)
         why = f"{type(error).__name__}: {error}"
         print_error(InternalError(why, hint="this is a fault of Bailiwick"), as_json=as_json)
