@@ -1,5 +1,6 @@
 """Places joined under one tree, by `bailiwick.open` and in a configuration."""
 
+import asyncio
 import os
 import re
 
@@ -138,6 +139,25 @@ async def test_changes_of_all_mounts_are_told_by_their_names_in_the_tree(tmp_pat
     created = [str(each.path) for each in told if each.kind == "created"]
     assert sorted(created) == sorted([*wanted, "scratch/last"]), "each once"
     assert {each.subject for each in told if str(each.path).endswith("own")} == {"user:local"}
+
+
+@pytest.mark.spec("EVENT-1")
+@pytest.mark.parametrize("mount", ["docs", "notes", "scratch"])
+async def test_a_directory_that_several_find_missing_is_told_once(tmp_path, mount):
+    told = []
+    async with bailiwick.open("mounts:", **places(tmp_path)) as fs:
+        end = await fs.on_change(told.append)
+        places_in = [f"{mount}/new/deep/{number}" for number in range(8)]
+        writes = [fs.write_text(place, "x", parents=True) for place in places_in]
+        made = [fs.make_dir(f"{mount}/new/deep", parents=True) for _ in range(3)]
+        await asyncio.gather(*writes, *made)
+        await fs.write_text(f"{mount}/last", "x")
+        await until(lambda: f"{mount}/last" in {str(each.path) for each in told})
+        end()
+    created = [str(each.path) for each in told if each.kind == "created"]
+    assert sorted(created) == sorted(
+        [f"{mount}/new", f"{mount}/new/deep", *places_in, f"{mount}/last"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,8 @@ async def publish(
         directory = await _make_missing(turn, mutation, spot)
         inode = await mutation.new_node(RowPlace(directory, held.path.name), attributes)
         await mutation.touch_directories()
+    if held.missing:
+        held.made = _missing_above(held, spot)
     before = None if old is None else old.size
     return Written(old is None, fresh.size, fresh.sha256.hex(), inode.version, mode, before)
 
@@ -127,6 +129,11 @@ def _first_made(held: VolumeHandle, spot: Spot) -> RowPlace:
     """The place nearest to the root that is made or changed: nothing can be locked beneath it that
     is not there yet."""
     return RowPlace(spot.directory, spot.missing[0] if spot.missing else held.path.name)
+
+
+def _missing_above(held: VolumeHandle, spot: Spot) -> tuple[ScopedPath, ...]:
+    """The directories that are missing now, of those that were when the handle was found."""
+    return tuple(held.path.parents[: len(spot.missing)][::-1])
 
 
 async def _make_missing(turn: ChangeTurn, mutation: Mutation, spot: Spot) -> int:
@@ -157,6 +164,7 @@ async def make_dir(
     directory = await _make_missing(turn, mutation, spot)
     await _new_directory(mutation, RowPlace(directory, held.path.name), mode)
     await mutation.touch_directories()
+    held.made = (*_missing_above(held, spot), held.path)
     return True
 
 

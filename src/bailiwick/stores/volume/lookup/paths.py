@@ -32,7 +32,10 @@ class VolumeHandle:
     it at that instant.
     """
 
-    __slots__ = ("core", "inode", "is_closed", "missing", "parent", "path", "size", "type")
+    __slots__ = ("core", "inode", "is_closed", "made", "missing", "parent", "path", "size", "type")
+
+    made: tuple[ScopedPath, ...]
+    """Set by what makes directories on the way: see `bailiwick.store.made_for`."""
 
     def __init__(
         self,
