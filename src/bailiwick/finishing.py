@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
+import inspect
 import threading
 import types
 from collections.abc import Callable, Coroutine, Generator
@@ -122,8 +123,8 @@ async def to_the_end(
 
     While the work is ``stoppable`` it is cancelled, and its end waited for; where one who waits is
     closed, it is closed as well. So is all work whose loop has gone."""
-    work = closable(work)
-    task, late, left = asyncio.ensure_future(work), False, False
+    closing = closable(work)
+    task, late, left = asyncio.ensure_future(closing), False, False
     while not task.done():
         try:
             await asyncio.wait((task,))
@@ -135,7 +136,9 @@ async def to_the_end(
             if stoppable is None and isinstance(error, Left) and task.get_loop() is running_loop():
                 left = True
                 continue
-            work.close()
+            if inspect.getcoroutinestate(closing) == inspect.CORO_CREATED:
+                work.close()  # not even begun
+            closing.close()
             task.add_done_callback(look_at)  # it finds nothing left to do, and says so
             raise
     if left:
@@ -144,6 +147,12 @@ async def to_the_end(
     if late and not task.cancelled():
         cancel_at_next_await()
     return task.result()
+
+
+def ends_where_it_is_left() -> bool:
+    """For `to_the_end`: a change that whoever is cancelled waits for, and that does not come to
+    pass later for one who was closed. What it has given to a thread is waited for in place."""
+    return False
 
 
 def cancel_at_next_await() -> None:
@@ -224,11 +233,12 @@ async def in_thread(
     Closed, it waits as well, and everything else on this thread with it."""
     errand = Errand(work, *arguments)
     running = asyncio.get_running_loop().run_in_executor(pool, errand)
+    ended = asyncio.shield(running)
     try:
-        return cast(Result, await asyncio.shield(running))
+        return cast(Result, await ended)
     except CLOSED:
         errand.end()
-        running.add_done_callback(look_at)
+        ended.add_done_callback(look_at)
         raise
     except asyncio.CancelledError:
         await wait_through_cancellation(running, errand)

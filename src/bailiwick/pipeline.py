@@ -467,7 +467,10 @@ class Pipeline(Recording):
         if call.turn is None:
             await self.meter.prepare(call.grant)
         # To the end: a charge that was made and is not known of could not be taken back.
-        await to_the_end(self.meter.charge(call.grant, size, files, over=call.over))
+        await to_the_end(self._charge(call, size, files))
+
+    async def _charge(self, call: Call, size: int, files: int) -> None:
+        await self.meter.charge(call.grant, size, files, over=call.over)
         before = call.charged or NOTHING
         call.charged = Amount(before.size + size, before.files + files)
 

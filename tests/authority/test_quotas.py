@@ -10,6 +10,7 @@ import pytest
 
 import bailiwick
 from tests.authority.support import EVERYTHING, ME, governed, refusal, rule
+from tests.waiting import until
 
 CHILD = bailiwick.AgentRun("c1", "child")
 
@@ -58,6 +59,9 @@ class Bounded:
         else:
             used = meter.used_by_grant(self.fs.grant.parent)
         return tuple(used) if used is not None else None
+
+    async def is_settled(self):
+        return self.counted() == await self.real()
 
 
 async def bounded(tmp_path, where, use, *, on_disk=False, **quota):
@@ -212,6 +216,41 @@ async def test_what_fails_or_is_cancelled_is_given_back(tmp_path, where):
         assert house.counted() == counted
 
     await bounded(tmp_path, where, use, bytes=100)
+
+
+async def _closed_at(work, waits):
+    """Close a coroutine where it waits for the so manieth time; whether it had ended before."""
+    for _ in range(waits):
+        try:
+            waited_for = work.send(None)
+        except StopIteration:
+            return True
+        if waited_for is not None:
+            waited_for._asyncio_future_blocking = False
+            await asyncio.wait((waited_for,))
+    work.close()
+    return False
+
+
+@pytest.mark.spec("AUTH-8", "LINE-5")
+@WHERE
+async def test_what_is_closed_is_given_back(tmp_path, where):
+    async def use(house):
+        fs = house.fs
+        await fs.write_bytes("there", b"x" * 10)
+        for begin in (
+            lambda: fs.write_bytes("new", b"y" * 200_000),
+            lambda: fs.write_stream("streamed", _chunks(b"y" * 10, b"y" * 10)),
+            lambda: fs.append("there", b"y"),
+        ):
+            ended, waits = False, 0
+            while not ended:
+                ended = await _closed_at(begin(), waits)
+                await until(house.is_settled)
+                waits += 1
+            assert waits > 2
+
+    await bounded(tmp_path, where, use, bytes=100_000_000)
 
 
 @pytest.mark.spec("AUTH-8")

@@ -133,6 +133,32 @@ async def test_a_directory_that_was_moved_is_one_move(below):
         assert (await below.made_of())["lib/one.py"] == version
 
 
+async def test_a_directory_below_is_copied_with_all_that_lies_in_it(below):
+    async with below.over() as fs:
+        await fs.write_text("src/new.py", "new\n")
+        await fs.copy("src", "lib", recursive=True)
+        copied = (await fs.files("lib")).paths
+        held = {str(each): (await fs.read_text(each)).text for each in copied}
+        assert held == {"lib/deep/two.py": "two\n", "lib/new.py": "new\n", "lib/one.py": "one\n"}
+        await fs.apply()
+    assert await below.read("lib/deep/two.py") == "two\n"
+
+
+@pytest.mark.spec("VOL-11")
+async def test_what_lies_below_was_made_when_it_was_there(below):
+    async with below.plain() as fs:
+        made = (await fs.stat("a.txt")).created_ns
+    async with below.over() as fs:
+        assert (await fs.stat("a.txt")).created_ns == made
+        await fs.write_text("a.txt", "new\n")
+        await fs.move("a.txt", "b.txt")
+        assert (await fs.stat("b.txt")).created_ns == made
+        await fs.write_text("c.txt", "mine\n")
+        assert (await fs.stat("c.txt")).created_ns
+    async with below.over() as fs:
+        assert (await fs.stat("b.txt")).created_ns == made
+
+
 async def test_it_is_kept_over_restarts_and_found_again(below):
     async with below.over() as fs:
         await change_much(fs)

@@ -21,10 +21,10 @@ from pathlib import Path
 import pytest
 
 import bailiwick
-from bailiwick.finishing import closable
+from bailiwick.finishing import closable, in_thread
 from bailiwick.sqlite.writer import Frame, WriterThread
 from bailiwick.stores.disk.workers import NameTurns, Workers
-from tests.waiting import PATIENCE_S, for_ever, loop_turns, until
+from tests.waiting import PATIENCE_S, for_ever, give_a_chance, loop_turns, until
 
 OLD, NEW = b"old " * 100_000, b"new " * 100_000
 OLD_SHA256 = hashlib.sha256(OLD).hexdigest()
@@ -226,6 +226,27 @@ async def test_nothing_goes_on_when_a_coroutine_is_stopped(in_memory, verb, kind
         steps += 1
 
 
+@pytest.mark.spec("LINE-5", "OVER-1")
+@pytest.mark.parametrize("verb", ["move", "remove", "copy a tree", "append", "discard"])
+async def test_nothing_comes_about_later_in_an_overlay(in_memory, verb, caplog):
+    begin = VERBS.get(verb, lambda fs: fs.discard())
+    ended, steps = False, 0
+    while not ended:
+        place, options = _place("disk", in_memory / str(steps))
+        async with bailiwick.open(f"overlay:{place}", state_dir=options["state_dir"]) as fs:
+            await _planted(fs)
+            ended = await _closed_after(begin(fs), steps)
+            left = await _content(fs)
+            await give_a_chance(0.01)
+            assert await _content(fs) == left, f"something went on after step {steps}"
+            if left and not ended:
+                await asyncio.wait_for(begin(fs), PATIENCE_S)
+        steps += 1
+    assert steps > 1
+    gc.collect()
+    assert not caplog.records
+
+
 async def _before_and_after(directory, kind, verb):
     place, options = _place(kind, directory)
     async with bailiwick.open(place, **options) as fs:
@@ -267,6 +288,29 @@ async def test_closing_waits_for_the_thread(tmp_path, whose):
     await workers.aclose()
     writer.close()
     connection.close()
+
+
+@pytest.mark.spec("LINE-5")
+@pytest.mark.parametrize("where", ["a pool", "the disk"])
+async def test_nobody_complains_of_what_failed_when_it_was_closed(caplog, where):
+    begun, may_end = threading.Event(), threading.Event()
+
+    def fail(*_):
+        begun.set()
+        may_end.wait(PATIENCE_S)
+        raise ValueError
+
+    workers = Workers(None)
+    coroutine = in_thread(fail) if where == "a pool" else workers.run(fail)
+    coroutine.send(None)._asyncio_future_blocking = False
+    begun.wait(PATIENCE_S)
+    threading.Timer(0.05, may_end.set).start()
+    coroutine.close()
+    del coroutine
+    await workers.aclose()
+    await loop_turns(5)
+    gc.collect()
+    assert not caplog.records
 
 
 @pytest.mark.spec("LINE-5")

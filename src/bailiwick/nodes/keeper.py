@@ -281,15 +281,13 @@ class NodeKeeper(ABC):
         id: str | None = None,
         sha256: str | None = None,
         mode: int | None = None,
-        created_ns: int | None = None,
     ) -> Node:
         """A node that has no place yet."""
         if mode is None:
             mode = self.file_mode if kind == "file" else self.directory_mode
         new_id, now = self.new_id(), self.clock_ns()
         bits = mode & PERMISSION_BITS
-        created = now if created_ns is None else created_ns
-        return Node(id or new_id, "", "", kind, data, sha256, bits, now, created, new_id)
+        return Node(id or new_id, "", "", kind, data, sha256, bits, now, now, new_id)
 
     def new_link(self, path: ScopedPath, target: str) -> Node:
         """A link has no mode that counts; every system shows all of its bits set."""

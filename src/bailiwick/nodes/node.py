@@ -17,7 +17,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     whose mode or times are set, keeps it. ``parent`` is the id of the directory that it stands in.
     ``data`` is what a file holds, or the text of a link; ``sha256`` is there for a file only, and
     there None where it takes reading to know. Where ``length`` is given, so much is held elsewhere
-    instead: `NodeKeeper.content_of` has it.
+    instead: `NodeKeeper.content_of` has it. ``created_ns`` is None where nobody knows it.
     """
 
     id: str
@@ -28,7 +28,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     sha256: str | None
     mode: int
     mtime_ns: int
-    created_ns: int
+    created_ns: int | None
     version: str
     length: int | None = None
 

@@ -218,8 +218,9 @@ class NodeStore(NodeKeeper):
         old, mode = place.standing, plan.file_mode
         if mode is None:
             mode = self.file_mode if old is None else old.mode
-        created_ns = None if old is None else old.created_ns
-        node = self.new_node("file", data, sha256=sha256, mode=mode, created_ns=created_ns)
+        node = self.new_node("file", data, sha256=sha256, mode=mode)
+        if old is not None:
+            node = with_fields(node, created_ns=old.created_ns)
         await self.put(entry, place, node)
         before = None if old is None else old.size
         return Written(old is None, len(data), sha256, node.version, node.mode, before)

@@ -14,7 +14,7 @@ from msgspec.structs import replace as with_fields
 
 from bailiwick.commands import DirectorySeen, SessionNote
 from bailiwick.errors import PathNotFound, Unsupported
-from bailiwick.finishing import in_thread, to_the_end
+from bailiwick.finishing import ends_where_it_is_left, in_thread, to_the_end
 from bailiwick.nodes import ROOT_ID, Node
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.sandbox import Tree
@@ -141,7 +141,7 @@ class OverlayCopy:
     async def settle(self, published: Collection[ScopedPath], seen: Alterations) -> None:
         marks = {each.path: each.mark for each in seen.altered}
         async with self._store.lock:
-            await to_the_end(self._keep_all_but(frozenset(published), marks))
+            await to_the_end(self._keep_all_but(frozenset(published), marks), ends_where_it_is_left)
 
     async def discard(self, seen: Alterations | None = None) -> None:
         if not self._lives:
@@ -162,8 +162,12 @@ class OverlayCopy:
                     continue
                 base = await self._store.base_at(each.path)
             await rebuilt.add(each.path, base, await self.node_at(each.path))
-        await in_thread(self._record.append, rebuilt.entry)
-        await in_thread(self._folder.forget_bases, known - self._record.bases.keys())
+        await in_thread(self._write_anew, rebuilt.entry, known)
+
+    def _write_anew(self, entry: RecordEntry, known: frozenset[ScopedPath]) -> None:
+        """In one go: an image that is no longer true must not be found."""
+        self._record.append(entry)
+        self._folder.forget_bases(known - self._record.bases.keys())
 
     async def rebase(self, path: ScopedPath, image: bytes) -> None:
         async with self._store.lock:
@@ -186,8 +190,10 @@ class OverlayCopy:
                 raise PathNotFound("is not among what was changed", path=path)
             if _mark(node) not in (each.mark for each in seen.altered if each.path == path):
                 raise Stale  # others have changed it since somebody looked
-            new = self._store.new_node("file", data, mode=node.mode, created_ns=node.created_ns)
-            placed = with_fields(new, parent=node.parent, name=node.name)
+            new = self._store.new_node("file", data, mode=node.mode)
+            placed = with_fields(
+                new, parent=node.parent, name=node.name, created_ns=node.created_ns
+            )
             await self._store.commit([placed], [node])
 
     # --- for commands -------------------------------------------------------------------------

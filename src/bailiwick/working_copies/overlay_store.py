@@ -25,7 +25,7 @@ from bailiwick.errors import (
     TooManyLinks,
     from_os_error,
 )
-from bailiwick.finishing import in_thread, to_the_end
+from bailiwick.finishing import ends_where_it_is_left, in_thread, to_the_end
 from bailiwick.limits import Limits
 from bailiwick.model import NewFileMode, Stat, Symlinks
 from bailiwick.nodes import ROOT_ID, Node, NodeStore
@@ -194,12 +194,11 @@ class OverlayStore(NodeStore):
         stat = await self.stat_below(path)
         if stat is None or stat.type == "other":
             return None
-        is_link = stat.type == "symlink"
         return Node(
             node_id, LOWER + path.parent if not path.parent.is_root else ROOT_ID, str(path.name),
-            stat.type, (stat.target or "").encode() if is_link else b"", None, stat.mode & 0o777,
-            stat.mtime_ns, stat.created_ns or stat.mtime_ns, stat.version,
-            None if is_link else stat.size if stat.type == "file" else 0,
+            stat.type, (stat.target or "").encode(), None, stat.mode & 0o777,
+            stat.mtime_ns, stat.created_ns, stat.version,
+            stat.size if stat.type == "file" else None,  # only a file has content elsewhere
         )  # fmt: skip
 
     async def content_of(self, node: Node, offset: int = 0, length: int | None = None) -> bytes:
@@ -239,7 +238,7 @@ class OverlayStore(NodeStore):
 
     async def commit(self, put: Sequence[Node], gone: Sequence[Node]) -> None:
         try:
-            await to_the_end(self._commit(put, gone))
+            await to_the_end(self._commit(put, gone), ends_where_it_is_left)
         except BailiwickError:
             raise
         except OSError as error:  # of the folder that it is kept in

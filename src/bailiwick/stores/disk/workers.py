@@ -154,13 +154,14 @@ class Workers:
         future = self._executor().submit(errand)
         self._began(future)
         waiting = asyncio.wrap_future(future)
+        ended = asyncio.shield(waiting)
         try:
-            return cast(T, await asyncio.shield(waiting))
+            return cast(T, await ended)
         except CLOSED:
             stop.ask()
             future.cancel()
             errand.end()
-            waiting.add_done_callback(look_at)
+            ended.add_done_callback(look_at)
             raise
         except asyncio.CancelledError:
             stop.ask()
