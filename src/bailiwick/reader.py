@@ -16,7 +16,7 @@ _READING: Final = (
 
 _LOOKING_BACK: Final = (
     "as_of", "beneath", "beside", "branch", "compare", "counts_apart", "forks", "history",
-    "plan_merge", "plan_restore", "plan_undo", "snapshots",
+    "origin", "plan_merge", "plan_restore", "plan_undo", "snapshots",
 )  # fmt: skip
 """What only looks, of `bailiwick.versions.Past` and `bailiwick.versions.Lines`."""
 

@@ -336,6 +336,11 @@ class Past(Protocol):
         Raises `PathNotFound` where nothing ever was."""
         ...
 
+    async def origin(self, path: ScopedPath, version: str) -> ScopedPath | None:
+        """Where something lay that a version has moved to a canonical path; None where it moved
+        nothing there."""
+        ...
+
     async def as_of(self, version: str) -> Store:
         """The tree as it was at a version or a snapshot: a store that only reads, to be closed."""
         ...

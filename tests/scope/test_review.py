@@ -24,6 +24,7 @@ from bailiwick.stores.volume.versions import change_log
 from bailiwick.sync_twins import SyncReview
 from bailiwick.verbs.runs.path_stories import hunk_id
 from tests.scope.test_runs import ACCESS, each_kind, rooted, text
+from tests.scope.test_verdicts_model import pictured
 
 
 async def left(person):
@@ -428,12 +429,13 @@ async def test_what_was_moved_over_something_else_is_never_half_taken_back(tmp_p
         await person.write_text("from.txt", "f\n")
         await person.write_text("to.txt", "precious\n")
         await (await agent("one")).move("from.txt", "to.txt", replace=True)
+        await person.write_text("from.txt", "in the way\n")
         done = await person.review.reject(await ids(person))
-        assert [str(each.path) for each in done.conflicts] == ["to.txt"]
+        assert [str(each.path) for each in done.conflicts] == ["from.txt"]
         assert (done.rejected, done.left) == ([], 1)
         assert await text(person, "to.txt") == "f\n"
-        (run,) = await person.runs()
-        assert (await run.undo()).conflicts == []
+        await person.remove("from.txt")
+        assert (await person.review.reject(await ids(person))).conflicts == []
         assert await text(person, "from.txt") == "f\n"
         assert await text(person, "to.txt") == "precious\n"
         assert await left(person) == []
@@ -555,3 +557,22 @@ async def test_what_is_left_in_one_root_is_nothing_in_another(tmp_path):
                 with pytest.raises(PathNotFound):
                     await said(name)
         assert await ids(seats["a"]) == [hunk]
+
+
+@pytest.mark.spec("RUN-3", "REVIEW-1")
+@pytest.mark.parametrize("replace", [True, False])
+async def test_a_file_of_another_program_that_made_room_comes_back(tmp_path, replace):
+    async with rooted(tmp_path, "directory") as (person, agent):
+        for name in ("from", "to", "other"):
+            (tmp_path / "tree" / name).write_text(f"{name}\n")
+        before = await pictured(person)
+        one = await agent("one")
+        await one.write_text("other", "2\n")
+        if not replace:
+            await one.remove("to")
+        await one.move("from", "to", replace=replace)
+        (run,) = await person.runs()
+        assert [each.replaces for each in (await run.changes()).changes] == [False, True]
+        await run.undo(["other"])
+        assert (await person.review.reject(paths=["to"])).conflicts == []
+        assert await pictured(person) == before

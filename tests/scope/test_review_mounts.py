@@ -52,6 +52,21 @@ async def test_the_queue_has_what_was_done_in_every_mount(tmp_path):
         assert await text(person, "notes/a") == "a\n"
 
 
+@pytest.mark.parametrize("mount", ["docs", "notes"])
+async def test_what_was_moved_in_a_mount_goes_back_to_where_it_lay(tmp_path, mount):
+    async with seats(tmp_path, mounts_in(tmp_path)) as (person, one):
+        await person.write_text(f"{mount}/d/f", "f\n", parents=True)
+        await person.write_text(f"{mount}/g", "g\n")
+        await person.move(f"{mount}/d", f"{mount}/e")
+        await one.remove(f"{mount}/g")
+        await one.move(f"{mount}/e/f", f"{mount}/g")
+        (file,) = (await person.review.queue()).files
+        assert (file.path, file.origin, file.replaces) == (f"{mount}/g", f"{mount}/e/f", True)
+        assert (await person.review.reject(paths=["."])).conflicts == []
+        assert await text(person, f"{mount}/e/f") == "f\n"
+        assert await text(person, f"{mount}/g") == "g\n"
+
+
 async def test_the_past_of_all_mounts_is_told_by_time_and_by_the_page(tmp_path):
     async with bailiwick.open("mounts:", mounts=mounts_in(tmp_path), history="on") as fs:
         expected = []

@@ -359,14 +359,17 @@ async def test_what_was_moved_over_something_else_comes_back_with_it_or_not_at_a
         await one.write_text("own.txt", "o\n")
         await person.write_text("own.txt", "o\nmine\n")
         (run,) = await person.runs()
+        await person.write_text("a.txt", "in the way\n")
         done = await run.undo()
-        assert [str(each.path) for each in done.conflicts] == ["b.txt"]
+        assert [str(each.path) for each in done.conflicts] == ["a.txt"]
         assert [await text(person, each) for each in ("b.txt", "own.txt")] == [
             "a.txt\n", "o\nmine\n"
         ]  # fmt: skip
-        await person.write_text("own.txt", "o\n")
-        assert (await run.undo(paths=["own.txt"])).conflicts == []
-        assert not await person.exists("a.txt")
+        await person.remove("a.txt")
+        assert (await run.undo()).conflicts == []
+        assert [await text(person, each) for each in ("a.txt", "b.txt", "own.txt")] == [
+            "a.txt\n", "b.txt\n", "mine\n"
+        ]  # fmt: skip
 
 
 @pytest.mark.spec("RUN-2", "RUN-3")

@@ -7,6 +7,7 @@ import pytest
 from bailiwick.verbs.runs.taking_back import WHOLE_RUN
 from tests.scope.test_review import ids
 from tests.scope.test_runs import each_kind, rooted
+from tests.scope.test_verdicts_model import pictured
 from tests.scope.volumes import tree
 
 pytestmark = each_kind
@@ -111,11 +112,78 @@ async def test_what_was_removed_to_make_room_is_told(tmp_path, kind, there):
         assert queued["a"].hunks[0].header.endswith(" over another")
         assert queued["a"].replaces
         after = await tree(person)
-        for refused in (await run.undo(["a"]), await person.review.reject(paths=["a"])):
-            assert [each.reason for each in refused.conflicts] == [WHOLE_RUN]
+        for looked in (
+            await run.undo(["a"], preview=True),
+            await person.review.reject(paths=["a"], preview=True),
+        ):
+            # Of two directories not all that was in either is told by itself.
+            reasons = [] if there == "a b" else [WHOLE_RUN]
+            assert [each.reason for each in looked.conflicts] == reasons
         assert await tree(person) == after
         assert (await run.undo()).conflicts == []
         assert await tree(person) == before
+
+
+MADE_ROOM = [
+    *itertools.product(
+        ("plain", "edited", "moved on", "removed", "twice"), ("text", "bytes", "link", "directory")
+    ),
+    *(("replaced at once", what) for what in ("text", "bytes", "link")),
+]
+
+
+async def _in_place_of(one, case):
+    """Something else comes to where `a` stood; `b` is what it was before."""
+    if case != "replaced at once":
+        await one.remove("a", recursive=True)
+    await one.move("b", "a", replace=case == "replaced at once")
+    if case == "edited":
+        await one.write_text("a", "b\nmore\n")
+    elif case == "moved on":
+        await one.move("a", "c/d")
+    elif case == "removed":
+        await one.remove("a")
+    elif case == "twice":
+        await one.remove("c/x")
+        await one.move("a", "c/x")
+
+
+@pytest.mark.spec("RUN-3", "REVIEW-1")
+@pytest.mark.parametrize("by", ["run", "path", "review"])
+@pytest.mark.parametrize(("case", "what"), MADE_ROOM)
+async def test_what_was_removed_to_make_room_comes_back_with_the_move(
+    tmp_path, kind, by, case, what
+):
+    """Also after other pieces of the run were taken back, when there is no whole run any more."""
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("b", "b\n")
+        await person.write_text("c/x", "x\n", parents=True)
+        if what == "text":
+            await person.write_text("a", "a\n")
+        elif what == "bytes":
+            await person.write_bytes("a", b"\0a")
+        elif what == "link":
+            await person.symlink("a", "c/x")
+        else:
+            await person.write_text("a/in/it", "a\n", parents=True)
+        await person.write_text("other", "1\n")
+        before = await pictured(person)
+        one = await agent("one")
+        await one.write_text("other", "2\n")
+        await _in_place_of(one, case)
+        (run,) = await person.runs()
+        assert (await run.undo(["other"])).conflicts == []
+        if by == "run":
+            assert (await run.undo()).conflicts == []
+        elif by == "path":
+            paths = [each.path for each in (await run.changes()).changes]
+            assert (await run.undo(paths)).conflicts == []
+        else:
+            assert (await person.review.reject(paths=["."])).conflicts == []
+        assert await pictured(person) == before
+        assert await ids(person) == []
+        states = [hunk.state for each in (await run.changes()).changes for hunk in each.hunks]
+        assert set(states) == {"undone"}
 
 
 @pytest.mark.spec("REVIEW-1")
@@ -227,3 +295,36 @@ async def test_a_mode_that_a_run_set_is_told_and_taken_back(tmp_path, kind):
         assert await modes() == [0o600, 0o750, 0o640]
         states = [hunk.state for each in (await run.changes()).changes for hunk in each.hunks]
         assert states == ["changed", "undone", "stands", "undone"]
+
+
+@pytest.mark.spec("RUN-3", "REVIEW-1")
+@pytest.mark.parametrize("by", ["run", "path", "review"])
+@pytest.mark.parametrize("how", ["move", "remove", "edit and move", "move twice"])
+async def test_what_others_had_moved_with_its_directory_goes_back_there(tmp_path, kind, by, how):
+    """And not to where it was made."""
+    async with rooted(tmp_path, kind) as (person, agent):
+        for path in ("d/f", "other"):
+            await person.write_text(path, "1\n", parents=True)
+        await person.move("d", "e")
+        before = await pictured(person)
+        one = await agent("one")
+        await one.write_text("other", "2\n")
+        if how == "edit and move":
+            await one.write_text("e/f", "1\n2\n")
+        if how == "remove":
+            await one.remove("e/f")
+        else:
+            await one.move("e/f", "z")
+        if how == "move twice":
+            await one.move("z", "e/y")
+        (run,) = await person.runs()
+        moved = next(each for each in (await run.changes()).changes if each.path != "other")
+        assert moved.origin == (None if how == "remove" else "e/f")
+        await run.undo(["other"])
+        if by == "run":
+            done = await run.undo()
+        else:
+            done = await (run.undo if by == "path" else person.review.reject)(paths=[moved.path])
+        assert done.conflicts == []
+        assert await pictured(person) == before
+        assert await ids(person) == []

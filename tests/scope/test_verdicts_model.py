@@ -9,11 +9,14 @@ import pytest
 from hypothesis import strategies as st
 
 from bailiwick.errors import BailiwickError, InternalError
+from bailiwick.paths import ScopedPath
 from bailiwick.verbs.runs.taking_back import WHOLE_RUN
+from bailiwick.working_copy import WorkConflict
 from tests.sandboxes.steps import PATHS, TREES
 from tests.scope.test_runs import each_kind, rooted
 from tests.scope.volumes import volume
 
+_CHANGED = WorkConflict(path=ScopedPath(".")).reason
 NUMBERS = st.lists(st.integers(0, 20), min_size=1, max_size=3)
 LINES = [f"{number}\n" for number in range(12)]
 STEPS = st.one_of(
@@ -123,6 +126,7 @@ async def test_whatever_is_said_of_a_fork_it_and_its_tree_are_one_in_the_end(
 )
 @hypothesis.example([], [("remove", "a", "")], [(True, [0, 2]), (False, [0])], False)
 @hypothesis.example([], [("remove", "b", ""), ("link", "b", "b/a")], [(False, [0, 1])], False)
+@hypothesis.example([], [("remove", "a", ""), ("write", "a", "1")], [(True, [0])], False)
 async def test_whatever_is_said_of_what_an_agent_did_the_rest_can_be_said_too(
     tmp_path_factory, kind, planted, steps, verdicts, accepts
 ):
@@ -134,9 +138,11 @@ async def test_whatever_is_said_of_what_an_agent_did_the_rest_can_be_said_too(
         await say(person.review, verdicts)
         all_of_it = person.review.accept if accepts else person.review.reject
         done = await all_of_it(paths=["."])
-        # What was moved over something else, or has moved about, goes back with its run.
+        # A directory that was moved over another, or has moved about, goes back with its run; and
+        # what lay where something else was agreed to stays away.
         reasons = {each.reason for each in done.conflicts}
-        assert reasons <= (set() if accepts else {WHOLE_RUN})
+        agreed = {_CHANGED} if any(accept for accept, _ in verdicts) else set()
+        assert reasons <= (set() if accepts else {WHOLE_RUN, *agreed})
         assert (await person.review.queue()).left == (done.left if reasons else 0)
         if not reasons and {accepts, *(accept for accept, _ in verdicts)} == {accepts}:
             assert await pictured(person) == (wanted if accepts else before)
@@ -153,6 +159,7 @@ async def test_whatever_is_said_of_what_an_agent_did_the_rest_can_be_said_too(
     by_hunk=st.booleans(),
 )
 @hypothesis.example([], [("chmod", "a/a", "755"), ("lines", "a/a", [1])], [0], True)
+@hypothesis.example([("move", "a", "c/c")], [("write", "a", "1"), ("remove", "c", "")], [0], False)
 async def test_a_run_is_taken_back_piece_by_piece(
     tmp_path_factory, kind, planted, steps, numbers, by_hunk
 ):

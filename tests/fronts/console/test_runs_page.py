@@ -260,7 +260,8 @@ def test_what_is_no_text_is_told_in_words(moved, phone):
         window.press("r")
         window.type(".dialog textarea", "leave it")
         window.click(".dialog button", "Reject")
-        window.find(".toast.bad", "this can only be put back with all of the run")
+        window.find(".toast", "the agent is told")
+        assert [(project / name).read_text() for name in ("old", "new")] == ["old\n", "new\n"]
         window.click(".question button", "Take it all back")
         window.click(".dialog button", "Take back")
         window.find(".toast", "Took back")

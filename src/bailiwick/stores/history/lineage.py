@@ -34,7 +34,9 @@ _BENEATH: Final = """
 SELECT DISTINCT path FROM effect WHERE path > ? AND path < ? ORDER BY path LIMIT ?
 """
 
-
+_CAME_TO: Final = f"""
+SELECT other FROM effect WHERE entry = ? AND path = ? AND kind = {CAME} ORDER BY seq DESC LIMIT 1
+"""
 _HAPPENED_BENEATH: Final = f"""
 SELECT e.entry, e.seq, {_EFFECT} FROM effect e JOIN entry ON entry.id = e.entry
 WHERE entry.owner = '' AND (e.entry, e.seq) < (?, ?) AND (e.path = ? OR (e.path > ? AND e.path < ?))
@@ -143,18 +145,21 @@ class Lineage:
     def moved_above(
         self, path: ScopedPath, bound: HistoryPosition, after: HistoryPosition
     ) -> tuple[HistoryPosition, Effect] | None:
-        """The newest move of a directory that the path lies in, between two effects."""
+        """The newest move of a directory that the path lies in, between two effects. Where it lies
+        a file may have come and gone as well, with which nothing went."""
         above = [str(each) for each in path.parents]
-        if not above:
-            return None
         marks = ",".join("?" * len(above))
-        rows = self.ledger.rows(
-            f"SELECT e.entry, e.seq, {_EFFECT} FROM effect e WHERE e.path IN ({marks})"
-            f" AND e.kind IN ({WENT}, {CAME}) AND (e.entry, e.seq) < (?, ?)"
-            " AND (e.entry, e.seq) > (?, ?) ORDER BY e.entry DESC, e.seq DESC LIMIT 1",
-            *above, *bound, *after,
-        )  # fmt: skip
-        return _first(rows)
+        newest = f"""
+            SELECT e.entry, e.seq, {_EFFECT} FROM effect e WHERE e.path IN ({marks})
+            AND e.kind IN ({WENT}, {CAME}) AND (e.entry, e.seq) < (?, ?)
+            AND (e.entry, e.seq) > (?, ?) ORDER BY e.entry DESC, e.seq DESC LIMIT 1
+        """
+        while above:
+            found = _first(self.ledger.rows(newest, *above, *bound, *after))
+            if found is None or _may_hold_others(found[1]):
+                return found
+            bound = found[0]
+        return None
 
     def _whole(self, position: HistoryPosition, last: Effect) -> tuple[HistoryPosition, Happened]:
         """All that an entry did to one thing at a path, and where that began: the first of its
@@ -295,6 +300,11 @@ class Lineage:
             newest = sorted(found, reverse=True)
         return Versions([found[each] for each in newest[:limit]], more=len(found) > limit)
 
+    def origin(self, path: ScopedPath, number: int) -> ScopedPath | None:
+        """Where something lay that an entry has moved to a path."""
+        rows = self.ledger.rows(_CAME_TO, number, str(path))
+        return ScopedPath(rows[0][0]) if rows else None
+
     def _versions(self, story: Iterator[Happened], bound: int, limit: int) -> list[Version]:
         """The versions of one thing that are older than a bound, as many as are wanted and one."""
         found: list[Version] = []
@@ -370,6 +380,11 @@ def _first(rows: Sequence[tuple[Any, ...]]) -> tuple[HistoryPosition, Effect] | 
         return None
     entry, seq, *effect = rows[0]
     return HistoryPosition(entry, seq), effect_of(effect)
+
+
+def _may_hold_others(moved: Effect) -> bool:
+    state = moved.before if moved.kind == WENT else moved.after
+    return state is None or state.type not in ("file", "symlink")
 
 
 def _between(path: ScopedPath) -> tuple[str, str]:

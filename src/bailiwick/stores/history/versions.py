@@ -52,6 +52,11 @@ class Remembering:
             await self._ready()
             return self._core.lineage.beneath(path, cursor, limit)
 
+    async def origin(self, path: ScopedPath, version: str) -> ScopedPath | None:
+        with self._core.working():
+            await self._ready()
+            return self._core.lineage.origin(path, self._core.lineage.number(version))
+
     async def as_of(self, version: str) -> Store:
         with self._core.working():
             await self._ready()

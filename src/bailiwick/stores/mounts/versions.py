@@ -70,6 +70,12 @@ class MountedPast:
             self._mount(path)
         return await _together(told, cursor, limit)
 
+    async def origin(self, path: ScopedPath, version: str) -> ScopedPath | None:
+        mount = self._mount(path)
+        with mount.told():
+            found = await _past(mount).origin(mount.inside(path), version)
+        return None if found is None else mount.outside(found)
+
     async def as_of(self, version: str) -> Store:
         """The tree in which every mount is as it was at its version of that name. None is looked
         at before somebody looks into it."""

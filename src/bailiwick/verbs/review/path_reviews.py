@@ -17,6 +17,7 @@ from bailiwick.text.weave import shown
 from bailiwick.verbs.review.names import HunkName
 from bailiwick.verbs.runs.path_stories import (
     OVER_ANOTHER,
+    Displaced,
     ModeChange,
     Stories,
     StoryContent,
@@ -72,15 +73,15 @@ class LeftHunk(NamedTuple):
 
 class PathReview:
     """A path, from what people agreed to on: versions and verdicts come one after the other.
-    ``path`` is that of its last version, ``place`` where it lies; ``replaces`` says that an agent
-    moved it to where something else stood. ``unlisted`` is the last version of the whole tree that
+    ``path`` is that of its last version, ``place`` where it lies; ``replaced`` is what stood where
+    an agent has moved it to. ``unlisted`` is the last version of the whole tree that
     changed more than is told by path. ``seen`` says what was looked at: its version, and what
     others have made of it without one."""
 
     def __init__(self, agreed: StoryContent | None, path: ScopedPath) -> None:
         self.path = self.place = path
         self.version = self.seen = ""
-        self.replaces = False
+        self.replaced: Displaced | None = None
         self.unlisted = ""
         self.type: EntryType = "file" if agreed is None else agreed.type
         self.agreed = agreed
@@ -289,10 +290,12 @@ class PathReview:
         lines = [each.lines for each in chosen if each.lines is not None]
         agreed, now = self.agreed, self.now
         is_whole = len(chosen) == len(left)
-        if self.replaces or self.unlisted:
-            # Two things would have to come back, each to its place: that is more than is told here.
+        if self.unlisted:
+            # More than is told here would have to come back.
             planned.conflicts.append(Conflict(self.place, WHOLE_RUN))
             return
+        if is_whole and self.home is not None:
+            planned.come_again(self.replaced, contents)
         if self._text is None:
             return_whole(planned, self.place, agreed, now, contents)
             return
@@ -310,13 +313,14 @@ class PathReview:
         if not left:
             return None
         kind = kind_between(self.agreed, self.now) or "updated"
-        otherwise = f"{kind} {self.type}" + (OVER_ANOTHER if self.replaces else "")
+        otherwise = f"{kind} {self.type}" + (OVER_ANOTHER if self.replaced else "")
         if self.unlisted:
             otherwise = "more was changed at once than is told by path"
         hunks = [_shown(each, otherwise, rows) for each in left]
         return ReviewFile(
             path=self.place, kind=kind, type=self.type, version=self.seen,
-            origin=None if self.home == self.place else self.home, replaces=self.replaces,
+            origin=None if self.home == self.place else self.home,
+            replaces=self.replaced is not None,
             added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
             hunks=hunks,
         )  # fmt: skip
@@ -377,6 +381,12 @@ async def path_review(
     first = next((p for p in range(since, len(versions)) if is_agents(versions[p])), None)
     if first is None:
         return None
+    agreed = {_key(each) for each in said if each.accepted and each.settles}
+
+    def is_agreed(version: Version) -> bool:
+        key = version.version, str(version.path)
+        return int(version.version) <= settled_through or key in agreed
+
     review = PathReview(await telling.before(versions, first), versions[first].path)
     for version in versions[first:]:
         review.step(run_of(version), await telling.left_by(version, now))
@@ -385,9 +395,9 @@ async def path_review(
         if is_unlisted(version) and is_agents(version):
             review.unlisted = version.version
         review.remember(asked)
-        if version.kind == "moved" and is_agents(version):
-            gone = await telling.replaced_by(version)
-            review.replaces |= gone is not None and not _is_agreed(gone, said, settled_through)
+        if version.kind == "moved":
+            is_left = is_agents(version) and not is_agreed(version)
+            review.replaced = await telling.replaced_by(version, is_agreed) if is_left else None
         for hunks, accepted in _together(said, version):
             review.say(hunks, accepted=accepted)
             review.remember(asked)
@@ -398,14 +408,6 @@ async def path_review(
         review.seen = f"{review.version}.{_mark(now)}"
         review.remember(asked)
     return review
-
-
-def _is_agreed(version: Version, said: Sequence[HunkVerdict], settled_through: int) -> bool:
-    """Whether somebody has said yes to what was left at a version."""
-    key = version.version, str(version.path)
-    return int(version.version) <= settled_through or any(
-        each.accepted and each.settles and _key(each) == key for each in said
-    )
 
 
 def _mark(stood: StoryContent | None) -> str:

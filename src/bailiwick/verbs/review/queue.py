@@ -373,7 +373,7 @@ async def reject(
     planned = PlannedReturn()
     for review, hunks in some:
         review.take_back(planned, {each.id for each in hunks}, looked.contents)
-    planned.altered.sort(key=lambda each: each.path.order)
+    planned.settle()
     verdicts = [each for review, hunks in some for each in _verdicts(review, hunks, accepted=False)]
     notes = _notes(call, looked, some, note)
     left = looked.left

@@ -436,7 +436,7 @@ async def _merged(
     planned: PlannedReturn,
     over: Mapping[ScopedPath, str | None] = {},
 ) -> Proposal[ReviewSpoken]:
-    planned.altered.sort(key=lambda each: each.path.order)
+    planned.settle()
     bringing = await bring(call, ignores, planned, False, over)
 
     def some_of_it(done: UndoResult) -> ReviewSpoken:
@@ -475,7 +475,7 @@ async def reject_fork(
     for around in changes.with_directories(places_of(chosen), applied=False):
         each = around.each
         return_whole(planned, around.path, each.base, each.theirs, changes.contents)
-    planned.altered.sort(key=lambda each: each.path.order)
+    planned.settle()
     bringing = await bring(call, ignores, planned, preview)
 
     def given_up(done: UndoResult) -> ReviewSpoken:

@@ -7,9 +7,12 @@ here made (another program's, on a directory of the host) is of somebody else.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Final, NamedTuple, Protocol
+
+import msgspec
 
 from bailiwick.call import Call
 from bailiwick.errors import BailiwickError, PathNotFound
@@ -37,6 +40,10 @@ OVER_ANOTHER: Final = " over another"
 """What is said of something that was moved to where something else stood."""
 
 IsOurs = Callable[[Version], bool]
+
+
+def _nothing(_: Version) -> bool:
+    return False
 
 
 class StoryContent(NamedTuple):
@@ -83,12 +90,20 @@ class ModeChange(NamedTuple):
         return f"mode {self.before:o} to {self.after:o}"
 
 
+class Displaced(NamedTuple):
+    """Something of others that stood at a ``path`` to which a thing was moved; ``stood`` is None
+    where what they had there cannot be told apart from what the run had."""
+
+    path: ScopedPath
+    stood: StoryContent | None
+
+
 class PathStory(NamedTuple):
     """What became of one place. ``before`` is what the run found when it touched it first, and
     where others have moved that meanwhile, if the run itself did not: it ``was_at`` another place
     then. ``during`` are all versions until it touched it last, ``since`` those after that, up to
-    now, and ``version`` is the last of them. ``replaces`` says that the run moved it to where
-    something else stood, ``is_back`` that what it moved lies where it lay before."""
+    now, and ``version`` is the last of them. ``replaced`` is what stood where the run has moved it
+    to, if it was not moved on; ``is_back`` says that what it moved lies where it lay before."""
 
     path: ScopedPath
     type: EntryType
@@ -96,7 +111,7 @@ class PathStory(NamedTuple):
     during: list[StoryStep]
     since: list[StoryStep]
     version: str = ""
-    replaces: bool = False
+    replaced: Displaced | None = None
     was_at: ScopedPath | None = None
     is_back: bool = False
 
@@ -195,22 +210,32 @@ class Stories:
         ):
             since.append(StoryStep("", now))
         moves = [versions[place] for place in places if versions[place].kind == "moved"]
-        replaces = [await self.replaced_by(each) is not None for each in moves]
+        is_last = moves and moves[-1].path == versions[-1].path
+        replaced = await self.replaced_by(moves[-1]) if is_last else None
         newest, was_at = versions[-1].version, None if before is None else before.path
         theirs = [each for each in versions[first:last] if each.kind == "moved"]
         if before is not None and theirs and not moves:
             before = before._replace(path=theirs[-1].path)
         is_back = False
-        if now is None and moves and before is not None:
-            is_back = not differs(await self.now(before.path), before)
+        if moves and before is not None:
+            again = None if replaced is None else replaced.stood
+            is_left = before.path == path or not differs(now, again)
+            is_back = is_left and not differs(await self.now(before.path), before)
         return PathStory(
-            path, versions[last].type, before, during, since, newest, any(replaces), was_at, is_back
+            path, versions[last].type, before, during, since, newest, replaced, was_at, is_back
         )
 
     async def before(self, versions: Sequence[Version], place: int) -> StoryContent | None:
         """What stood there before one of some versions, which are all that there are."""
         if place:
-            return await self.stood(versions[place - 1])
+            stood, following = await self.stood(versions[place - 1]), versions[place]
+            if stood is None:
+                return None
+            lay: ScopedPath | None = following.path
+            if following.kind == "moved":
+                lay = await self._looking.origin(following.path, following.version)
+            # It may have come elsewhere with its directory since.
+            return stood._replace(path=lay or stood.path)
         first = versions[0]
         if first.kind == "moved":
             # Where it came from is not kept any more: it was something, and not nothing.
@@ -219,8 +244,11 @@ class Stories:
 
     async def versions(self, path: ScopedPath) -> list[Version]:
         """Oldest first, of what stands there or stood there last. What was moved away is told where
-        it went, and not of what was made in its place since."""
+        it went, and not of what was made in its place since, nor of what stood there before."""
         found = await self._all(path, own=True) or await self._all(path, own=False)
+        if found and found[0].kind == "moved" and not await self._stands(path):
+            before = _before_what_left(path, await self._all(path, own=False))
+            found = before or found
         for place in range(1, len(found)):
             if found[place].kind == "moved" and found[place - 1].kind == "created":
                 del found[place:]
@@ -270,22 +298,40 @@ class Stories:
         finally:
             await store.aclose()
 
-    async def replaced_by(self, move: Version) -> Version | None:
-        """The version by which something of others went that stood where a thing was moved to: the
-        move itself, or the one by which the same had removed it to make room."""
-        if await self.stood_before(move) is not None:
-            return move
+    async def replaced_by(self, move: Version, is_agreed: IsOurs = _nothing) -> Displaced | None:
+        """What of others stood where a thing was moved to, and went: by the move itself, or because
+        the same had removed it before, to make room. What people have agreed to is of others."""
+
+        def is_ours(version: Version) -> bool:
+            return self._is_ours(version) and not is_agreed(version)
+
         page = await self._looking.history(move.path, before=move.version, limit=_PAGE)
         here = [each for each in page.versions if each.path == move.path]
-        if not here or here[0].kind != "deleted" or not self._is_ours(here[0]):
+        if not here and not page.more and self.knows_all:
             return None
-        of_others = next((each for each in here if not self._is_ours(each)), None)
-        if of_others is None:
-            return None if here[-1].kind == "created" and not page.more else here[0]
-        return None if await self.stood(of_others) is None else here[0]
+        stood = await self.stood_before(move)
+        if stood is None and not (here and here[0].kind == "deleted" and is_ours(here[0])):
+            return None
+        ours = list(itertools.takewhile(is_ours, here))
+        if len(ours) == len(here) and ours and not page.more and ours[-1].kind == "created":
+            return None
+        if ours:
+            stood = await self.stood_before(ours[-1])
+            if stood is None:
+                return None
+        is_mixed = any(map(is_ours, here[len(ours) :]))
+        return Displaced(move.path, None if is_mixed else stood)
 
     async def now(self, path: ScopedPath) -> StoryContent | None:
         return await self._look(self._call.store, path)
+
+    async def _stands(self, path: ScopedPath) -> bool:
+        try:
+            entry = await unfollowed(self._call.store, path)
+        except BailiwickError:
+            return False
+        with closing(entry):
+            return entry.type is not None
 
     async def _look(
         self, store: Reader, path: ScopedPath, known: bytes | None = None
@@ -328,6 +374,23 @@ async def look_at(
     sha256 = hashlib.sha256(known).hexdigest()
     contents[sha256] = known
     return unread._replace(data=None if 0 in known else known, sha256=sha256)
+
+
+def _before_what_left(path: ScopedPath, versions: Sequence[Version]) -> list[Version]:
+    """Of the versions of a place, newest first, those of the last thing there that was not moved
+    away: none where there is no such thing."""
+    here = [each for each in versions if each.path == path]
+    while here and here[0].kind == "moved":
+        came = next((each for each in here[1:] if each.kind in ("created", "moved")), None)
+        here = [] if came is None else here[here.index(came) + 1 :]
+        if came is not None and here and here[0].kind not in ("deleted", "moved"):
+            # It went because the other came.
+            lost = {"size": 0, "sha256": None, "mode": None}
+            here.insert(0, msgspec.structs.replace(came, kind="deleted", **lost))
+    born = next(
+        (at for at, each in enumerate(here) if each.kind in ("created", "moved")), len(here)
+    )
+    return here[: born + 1]
 
 
 def is_left_by(version: Version, now: StoryContent | None) -> bool:
@@ -425,7 +488,7 @@ def change_of(run: str, story: PathStory) -> RunChange | None:
         return None
     return RunChange(
         path=story.path, kind=kind, type=story.type, origin=origin, version=story.version,
-        replaces=story.replaces,
+        replaces=story.replaced is not None,
         hunks=hunks,
         added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
         others=_of_others(story), hunk_count=len(hunks),
@@ -445,7 +508,7 @@ def _whole_change(
         return None
     return RunChange(
         path=story.path, kind=kind, type=story.type, origin=origin, version=story.version,
-        replaces=story.replaces,
+        replaces=story.replaced is not None,
         hunks=hunks, hunk_count=len(hunks),
     )  # fmt: skip
 
@@ -464,7 +527,7 @@ def _whole_hunk(run: str, story: PathStory) -> Hunk:
     if not story.is_back and differs(story.now, story.after):
         state = "changed" if differs(story.now, story.before) else "undone"
     header = f"{kind_between(story.before, story.after)} {story.type}"
-    if story.replaces:
+    if story.replaced:
         header += OVER_ANOTHER
     return Hunk(id=id, header=header, lines=[], added=0, removed=0, state=state)
 

@@ -16,6 +16,7 @@ from bailiwick.proposal import Proposal
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
 from bailiwick.verbs.runs.moved_back import MoveBack, moved_back
 from bailiwick.verbs.runs.path_stories import (
+    Displaced,
     ModeChange,
     PathStory,
     StoryContent,
@@ -44,6 +45,34 @@ class PlannedReturn:
         self.contents: dict[ScopedPath, bytes] = {}
         self.moves: list[MoveBack] = []
         self.conflicts: list[Conflict] = []
+        self._again: dict[ScopedPath, Altered] = {}
+
+    def come_again(self, replaced: Displaced | None, contents: Mapping[str, bytes]) -> None:
+        """Have that stand again which went where something was moved to, which now leaves."""
+        if replaced is None:
+            return
+        path, stood = replaced
+        data = None if stood is None or stood.sha256 is None else contents.get(stood.sha256)
+        if stood is None or (stood.type == "file" and data is None):
+            self.conflicts.append(Conflict(path, WHOLE_RUN))
+            return
+        self._again[path] = _coming(path, stood, data)
+        if data is not None:
+            self.contents.setdefault(path, data)
+
+    def settle(self) -> None:
+        """Put it in order: of a place at which something goes and something comes one thing is
+        told."""
+        settled = []
+        for each in self.altered:
+            again = self._again.pop(each.path, None)
+            if again is not None and each.type is not None:
+                self.conflicts.append(Conflict(each.path, WHOLE_RUN))
+            settled.append(each if again is None else again._replace(base=each.base))
+        ends = {end for move in self.moves for end in move}
+        self.conflicts += [Conflict(path, WHOLE_RUN) for path in self._again.keys() & ends]
+        settled += self._again.values()
+        self.altered = sorted(settled, key=lambda each: each.path.order)
 
     @property
     def anew(self) -> dict[ScopedPath, None]:
@@ -113,22 +142,22 @@ def plan_return(
     """What becomes of the places of a run when it is taken back: all of it, or some ``hunks``."""
     planned = PlannedReturn()
     for story in stories:
-        if story.replaces:
-            # Two things would have to come back, each to its place: that is more than is told here.
-            planned.conflicts.append(Conflict(story.path, WHOLE_RUN))
-        elif story.is_back:
+        if story.is_back:
             continue
-        elif story.is_text:
-            _add_text(planned, run, story, hunks)
+        if story.is_text:
+            _add_text(planned, run, story, contents, hunks)
         else:
             _add_whole(planned, run, story, contents, hunks)
-    # What goes from the inside out, what comes from the outside in.
-    planned.altered.sort(key=lambda each: each.path.order, reverse=False)
+    planned.settle()
     return planned
 
 
 def _add_text(
-    planned: PlannedReturn, run: str, story: PathStory, hunks: Collection[str] | None
+    planned: PlannedReturn,
+    run: str,
+    story: PathStory,
+    contents: Mapping[str, bytes],
+    hunks: Collection[str] | None,
 ) -> None:
     woven = WovenStory(run, story)
     named = woven.by_id()
@@ -153,6 +182,8 @@ def _add_text(
         return  # gone already
     kept = data if data or not is_whole else None
     return_text(planned, home, before, now, kept, modes and modes.before)
+    if goes_back:
+        planned.come_again(story.replaced, contents)
 
 
 def _chosen_modes(run: str, story: PathStory, hunks: Collection[str] | None) -> ModeChange | None:
@@ -211,6 +242,8 @@ def _add_whole(
         planned.conflicts.append(Conflict(story.path, _CHANGED))
         return
     return_whole(planned, story.path, before, now, contents)
+    if story.is_moved:
+        planned.come_again(story.replaced, contents)
 
 
 def return_whole(
@@ -250,6 +283,12 @@ def come(
     digest = hashlib.sha256(data).hexdigest()
     planned.contents[path] = data
     planned.altered.append(Altered(path, "file", base, mode, len(data), digest))
+
+
+def _coming(path: ScopedPath, stood: StoryContent, data: bytes | None) -> Altered:
+    """What stood somewhere, as something that comes there."""
+    size = 0 if data is None else len(data)
+    return Altered(path, stood.type, None, stood.mode, size, stood.sha256, stood.target)
 
 
 def base_of(now: StoryContent) -> Base:

@@ -116,7 +116,7 @@ export class ChangedFiles {
     this.shown.set(change.path, names);
     if (whole) whole.disabled = !names.length;
     return [found.against ? h("p", { class: "soft reason" }, `${plain(found.against)}.`) : null,
-      found.replaces ? h("p", { class: "reason" }, h("span", { class: "chip warn" }, "over another"), " Something else stood there, and is gone. It comes back when all of the run is taken back.") : null,
+      found.replaces ? h("p", { class: "reason" }, h("span", { class: "chip warn" }, "over another"), " Something else stood there, and is gone. It comes back when this is taken back.") : null,
       found.hunks.map((each) => this.hunk(found, each)),
       found.others.map((each) => h("div", { class: "hunk others" }, h("div", { class: "bar" }, h("span", { class: "chip" }, `meanwhile, ${plain(each.subject || "another program")}`)), fromLines([each.header, ...each.lines], this.windows)))];
   }

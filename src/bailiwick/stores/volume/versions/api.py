@@ -181,6 +181,9 @@ class VolumeVersions:
     async def beneath(self, path: ScopedPath, *, cursor: str | None, limit: int) -> BeneathPage:
         return await change_log.beneath(self._core, path, cursor, limit)
 
+    async def origin(self, path: ScopedPath, version: str) -> ScopedPath | None:
+        return await history.origin(self._core, path, history.number_of(version))
+
     async def as_of(self, version: str) -> VolumeStore:
         """The tree as it was at a version or snapshot: a store that only reads. To be closed, since
         gc keeps what it may look at. Raises `PathNotFound` for what is not kept."""

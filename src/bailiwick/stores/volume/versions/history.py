@@ -136,6 +136,16 @@ async def history(
         return found.newest_first()
 
 
+async def origin(core: VolumeCore, path: ScopedPath, version: int) -> ScopedPath | None:
+    """Where something lay that a version has moved to a canonical path."""
+    async with core.looking() as session:
+        then, before = (
+            core.tree_at(session, core.view._replace(at=each)) for each in (version, version - 1)
+        )
+        bound = await find(then, path)
+        return None if bound is None else await before.path(bound.node)
+
+
 class _Name(NamedTuple):
     """What had a name in a directory, from a version on to another."""
 
