@@ -1,18 +1,15 @@
 """Which of the processes that share a state are alive.
 
-Each open state has a name and a file of that name, locked for as long as the process lives: the
-kernel lets go of the lock however it ends. A process number would not do, since numbers are used
-again, and mean another process in another container.
+Each open state has a name and a file of that name, locked for as long as the process lives.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 
-_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+from bailiwick.sqlite.owner_file import is_locked, make_locked
 
 
 class StateOwner:
@@ -39,8 +36,7 @@ class StateOwner:
                 if not _is_locked(directory, name):
                     os.unlink(name, dir_fd=directory)
             name = secrets.token_hex(8)
-            descriptor = os.open(name, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            descriptor = make_locked(name, directory)
         except BaseException:
             os.close(directory)
             raise
@@ -81,17 +77,4 @@ class StateOwner:
 
 
 def _is_locked(directory: int, name: str) -> bool:
-    if "/" in name or name in {"", ".", ".."}:
-        return False
-    try:
-        descriptor = os.open(name, _FLAGS, dir_fd=directory)
-    except FileNotFoundError:
-        return False
-    try:
-        # Shared: two who look at the same time must not take each other for the owner.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return "/" not in name and name not in {"", ".", ".."} and is_locked(name, directory)

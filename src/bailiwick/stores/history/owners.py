@@ -1,20 +1,17 @@
 """Which of the processes that keep the same history are alive.
 
-Each has a file of its own, locked for as long as it lives: the kernel lets go of the lock however
-it ends. A process number would not do, since numbers are used again.
+Each has a file of its own, locked for as long as it lives.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from contextlib import suppress
 from typing import Final
 from weakref import WeakSet
 
-_FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-
+from bailiwick.sqlite.owner_file import is_locked, make_locked
 
 _open_here: WeakSet[HistoryOwner] = WeakSet()
 
@@ -35,9 +32,8 @@ class HistoryOwner:
         self._directory: Final = directory
         self.name: Final = secrets.token_hex(8)
         making = os.path.join(directory, f"new-{self.name}")
-        self._descriptor = os.open(making, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        self._descriptor = make_locked(making)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.rename(making, self._path(self.name))
         except BaseException:
             os.close(self._descriptor)
@@ -55,20 +51,7 @@ class HistoryOwner:
 
     def is_alive(self, name: str) -> bool:
         """Whether whoever has that name still keeps this history."""
-        if name == self.name:
-            return True
-        try:
-            descriptor = os.open(self._path(name), _FLAGS)
-        except FileNotFoundError:
-            return False
-        try:
-            # Shared: two who look at the same time must not take each other for the owner.
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+        return name == self.name or is_locked(self._path(name))
 
     def sweep(self, name: str) -> None:
         """Take away the file of one who is dead, once nothing refers to it."""
