@@ -57,10 +57,16 @@ _ONE_BY_ONE: Final = (PermissionDenied, SymlinkEscape, TooManyLinks, Unsupported
 filesystem is mounted between them, nothing can be put where they meet, a link leads there."""
 
 
-async def publish(store: Store, what: Publishing, copy: WorkingCopy) -> Done:
-    """Carry out a plan: at once where a store has transactions, else so that it can be undone."""
+_NOTHING: Final[Mapping[ScopedPath, str]] = {}
+
+
+async def publish(
+    store: Store, what: Publishing, copy: WorkingCopy, beside: Mapping[ScopedPath, str] = _NOTHING
+) -> Done:
+    """Carry out a plan: at once where a store has transactions, else so that it can be undone.
+    ``beside`` are the versions that the rest of the copy is compared with."""
     if "Branches" not in store.powers:
-        return await _one_by_one(store, what, copy, record=copy)
+        return await _one_by_one(store, what, copy, record=copy, beside=beside)
     draft = await branches(store).begin()
     try:
         await _one_by_one(draft.store, what, copy)
@@ -84,14 +90,18 @@ async def take_back(store: Store, what: Publishing, copy: WorkingCopy) -> None:
 
 
 async def _one_by_one(
-    store: Store, what: Publishing, contents: CopyContents, record: WorkingCopy | None = None
-) -> Done:
+    store: Store, what: Publishing, contents: CopyContents, record: WorkingCopy | None = None,
+    beside: Mapping[ScopedPath, str] = _NOTHING,
+) -> Done:  # fmt: skip
     """Where it fails, ``record`` has it that it is taken back: whoever finds it goes on with
     that."""
     publication = _Publication(store, what, contents)
     try:
+        await publication.know_by_content({**beside, **what.over})
         await publication.do_all(what.plan.touches)
         await publication.close_directories()
+        if record is not None and (names := await publication.untouched_names()):
+            await record.restored(names)
     except BaseException as error:
         await to_the_end(_undo(publication, what, record))
         if isinstance(error, _OTHERS_WERE_QUICKER):
@@ -216,12 +226,39 @@ class _Publication:
         self._size_max = what.size_max
         self._contents = contents
         self._modes: list[tuple[ScopedPath, int]] = []
+        self._by_content: dict[ScopedPath, str] = {}
         self.done: list[tuple[Touch, str | None]] = []
         """What was done, and the version that it gave what stands there."""
         self.put_back: list[ScopedPath] = []
         """What was changed together with others in vain, and stands as before by another version.
         """
         self.version: str | None = None
+
+    async def know_by_content(self, versions: Mapping[ScopedPath, str]) -> None:
+        """A file that goes by several names has another version with each of them that is changed,
+        and so has what is left of it. Where that happens here it is held by what it contains."""
+        names: dict[str, list[ScopedPath]] = {}
+        for path, version in versions.items():
+            names.setdefault(version, []).append(path)
+        for version in set(self._over.values()):
+            if len(names[version]) > 1:
+                with suppress(BailiwickError), closing(await self._entry(names[version][0])) as one:
+                    if one.type == "file" and (await self._store.stat(one)).links > 1:
+                        sha256 = await _hash_at(self._store, one)
+                        if (await self._store.stat(one)).version == version:
+                            self._by_content.update(dict.fromkeys(names[version], sha256))
+
+    async def untouched_names(self) -> list[ScopedPath]:
+        """Names of files that others of their names were changed of: they stand there as before,
+        by another version."""
+        done = {touch.origin or touch.path for touch, _ in self.done}
+        found: list[ScopedPath] = []
+        for path, sha256 in self._by_content.items():
+            if path not in done:
+                with suppress(BailiwickError), closing(await self._entry(path)) as entry:
+                    if entry.type == "file" and await _hash_at(self._store, entry) == sha256:
+                        found.append(path)
+        return found
 
     async def undo(self) -> list[ScopedPath]:
         """Take back what was done. Returns where it stands as before, by another version."""
@@ -231,7 +268,7 @@ class _Publication:
                 await self._take_back(touch, version)
                 if touch.kind != "created":
                     restored.append(touch.origin or touch.path)
-        return restored
+        return restored + await self.untouched_names()
 
     async def do_all(self, touches: Sequence[Touch]) -> None:
         """In their order; what is much is done at once where it can be."""
@@ -307,9 +344,10 @@ class _Publication:
             if touch.type == "file":
                 with closing(await self._entry(path)) as entry:
                     data, _, version = await self._store.read(entry, 0, _SWAPPED_BYTES_MAX + 1)
-                wanted.check(path, version, None)
+                sha256 = hashlib.sha256(data).hexdigest()
+                wanted.check(path, version, sha256)
                 contents[path] = data
-                wanted = wanted._replace(sha256=hashlib.sha256(data).hexdigest())
+                wanted = wanted._replace(sha256=sha256)
             expected[path] = wanted
         await self._contents.keep_all(contents)
         return expected
@@ -422,7 +460,8 @@ class _Publication:
         return await unfollowed(self._store, path)
 
     def _expected(self, path: ScopedPath) -> Expected:
-        return Expected(self._over[path], None)
+        sha256 = self._by_content.get(path)
+        return Expected(self._over[path] if sha256 is None else None, sha256)
 
     # --- what comes ---------------------------------------------------------------------------
 
@@ -450,8 +489,9 @@ class _Publication:
 
     async def _replace(self, entry: Handle, touch: Touch) -> str:
         await self._keep(entry, touch.path)
-        over = self._over[touch.path]
-        return await self._write(entry, touch, WritePlan(mode="replace", expected_version=over))
+        version, sha256 = self._expected(touch.path)
+        plan = WritePlan(mode="replace", expected_version=version, expected_sha256=sha256)
+        return await self._write(entry, touch, plan)
 
     async def _set_mode(self, entry: Handle, touch: Touch) -> None:
         assert touch.mode is not None

@@ -188,7 +188,10 @@ class BringBack(_Planned, frozen=True, eq=False):
     async def on(self, store: Store) -> Done:
         await self.copy.publishing(self.what)
         try:
-            done = await publish(store, self.what, self.copy)
+            beside = {
+                each.path: each.base.version for each in self.seen.altered if each.base is not None
+            }
+            done = await publish(store, self.what, self.copy, beside)
             await to_the_end(self._settle())
         finally:
             await to_the_end(self.copy.publishing(None))

@@ -113,7 +113,8 @@ class TreeSwap(TreeMerge):
         sha256 = None
         if same and expected.sha256 is not None and stat_bits.S_ISREG(now.st_mode):
             sha256 = _hash_at(directory, name)
-        expected.check(final, expected.version if same else version_of(now), sha256)
+        expected = expected._replace(version=None) if same else expected
+        expected.check(final, version_of(now), sha256)
 
     # --- what comes ---------------------------------------------------------------------------
 
