@@ -268,3 +268,19 @@ async def test_a_tree_copied_to_another_root_leaves_nothing_unsettled(tmp_path):
         await house.authority.ledger.flush()
         database = house.authority.ledger._database
         assert database.read("SELECT count(*) FROM ledger_intents") == [(0,)]
+
+
+@pytest.mark.spec("ASK-2")
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+async def test_whoever_is_asked_ends_nothing_but_the_asking(tmp_path, raised):
+    """Out of a task `SystemExit` would end the event loop, with every other call on it."""
+
+    async def leaving(approval):
+        raise raised
+
+    async with governed(tmp_path, ASKS) as house:
+        await house.plant(TREE)
+        before = await house.tree()
+        fs = await house.scope(asker=leaving)
+        assert (await refusal(fs.write_text("kept.txt", "x"))).kind == "approval_timeout"
+        assert await house.tree() == before

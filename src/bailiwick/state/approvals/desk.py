@@ -375,7 +375,9 @@ class ApprovalDesk:
             if answer is not None:
                 with suppress(ApprovalDenied, ApprovalTimeout):  # someone was faster
                     await self.answer(approval.id, answer, by=f"user:{front}", front=front)
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # out of a task what ends a process would end the event loop
             _log.warning("a front could not ask", extra={"front": front}, exc_info=error)
 
     def _nobody_else(self, approval_id: str) -> bool:
