@@ -460,28 +460,27 @@ class Watches(Protocol):
         ...
 
     def watch_tree(self, tell: Callable[[Sequence[Noticed]], None], changing: Changing) -> Watcher:
-        """Begin to watch, on the running event loop; ``tell`` is called there with what is found.
-
-        What others change is noticed by its traces: of what came and went between two looks
-        nothing is told. Where traces were lost a change of kind ``rescan`` is. Raises
-        `Unsupported` where that cannot be done here.
-        """
+        """Begin to watch, on the running event loop; ``tell`` is called there with what is found:
+        what others change, by its traces. Of what came and went between two looks nothing is told,
+        where traces were lost a change of kind ``rescan`` is. Raises `Unsupported`."""
         ...
 
 
 @runtime_checkable
 class HostDirectory(Protocol):
-    """Being a directory of this machine, in which programs can work. It changes no answer, so
-    `Store.powers` does not name it. ``open_directory`` gives a descriptor of it, to be closed by
-    whoever asked, ``version_of`` the version of what the kernel tells of an object there so
-    (`os.stat_result`), as `Stat` has it. ``tells_times`` says of an open directory beneath whether
-    what is changed in it gets a time that no earlier look at `CLOCK_REALTIME_COARSE` is past."""
+    """Being a directory of this machine, in which programs can work: no power, for it changes no
+    answer. ``open_directory`` gives a descriptor, closed by whoever asked, ``version_of`` the
+    version of an `os.stat_result`, as `Stat` has it. Of an open directory, ``tells_times`` says if
+    what changes in it gets a time that no earlier look at `CLOCK_REALTIME_COARSE` is past, and
+    ``mounts_beneath`` on which paths in it something is mounted."""
 
     def open_directory(self) -> int: ...
 
     def version_of(self, status: Any) -> str: ...
 
     def tells_times(self, directory: int) -> bool: ...
+
+    def mounts_beneath(self, directory: int) -> frozenset[str]: ...
 
 
 class Staged(NamedTuple):

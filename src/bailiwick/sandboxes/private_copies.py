@@ -90,7 +90,10 @@ class _Filling:
         if stat.S_ISDIR(status.st_mode):
             below = os.open(name, _DIRECTORY, dir_fd=source)
             os.mkdir(name, 0o700, dir_fd=target)
-            self.directory(below, os.open(name, _DIRECTORY, dir_fd=target), path + b"/")
+            if _mount_of(below) == _mount_of(source):
+                self.directory(below, os.open(name, _DIRECTORY, dir_fd=target), path + b"/")
+            else:
+                os.close(below)  # nor does a program see in other sandboxes what is mounted there
             os.chmod(name, stat.S_IMODE(status.st_mode), dir_fd=target)
             os.utime(name, ns=times, dir_fd=target, follow_symlinks=False)
         elif stat.S_ISLNK(status.st_mode):
@@ -128,6 +131,12 @@ class _Filling:
                     "there is more in this root than is copied for a command",
                     details={"limit": self._bytes_max},
                 )
+
+
+def _mount_of(directory: int) -> bytes:
+    """Which mount a directory lies on (proc_pid_fdinfo(5))."""
+    with open(f"/proc/self/fdinfo/{directory}", "rb") as file:
+        return next(line for line in file if line.startswith(b"mnt_id:"))
 
 
 # --- out ---------------------------------------------------------------------------------------

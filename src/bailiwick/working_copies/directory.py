@@ -23,7 +23,7 @@ from bailiwick.sandbox import Touched, TouchedKind, Tree
 from bailiwick.working_copies.base_images import BaseImages
 from bailiwick.working_copies.folder import CHUNK_BYTES, Folder, not_read_on, read_on
 from bailiwick.working_copies.lower import Lower, ShownTree, hidden
-from bailiwick.working_copies.survey import CHANGED_SINCE, Survey
+from bailiwick.working_copies.survey import CHANGED_SINCE, MOUNTED, Survey
 from bailiwick.working_copy import Alterations, Altered, Base, Dropped, GivingUp, Publishing
 
 ReadUpper = Callable[[int, int], Iterable[Touched]]
@@ -363,6 +363,8 @@ class _Reading:
                 self._add_file(
                     path, touched, base, Source(self._upper, touched.path, self._open_left)
                 )
+            case _ if base is not None and base.version == MOUNTED:
+                pass  # its mode is not the one that the program saw
             case _ if base is None or base.type != "directory" or base.mode != touched.mode:
                 mode = self._mode(touched)
                 self.altered[path] = Altered(path, "directory", base, mode)

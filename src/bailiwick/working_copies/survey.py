@@ -28,6 +28,10 @@ CHANGED_SINCE: Final = ""
 """Stands for the version of what was changed while the program may have seen it already: it is
 nobody's, so that it is never taken for what stands there."""
 
+MOUNTED: Final = "mounted"
+"""Stands for the version of a directory that another filesystem is mounted on. Programs see what
+lies beneath that, and nothing in it."""
+
 LIST_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _TYPES: Final[dict[int, EntryType]] = {

@@ -23,6 +23,7 @@ from bailiwick.store import HostDirectory
 from bailiwick.working_copies.survey import (
     CHANGED_SINCE,
     LIST_FLAGS,
+    MOUNTED,
     base_of,
     by_path,
     encoded,
@@ -223,8 +224,10 @@ class _Walk:
         self.shut: dict[str, Base] = {}
         self.is_new = False
         self.count = 0
+        self._mounts: frozenset[str] = frozenset()
 
     def run(self, top: int) -> None:
+        self._mounts = self._directory.mounts_beneath(top)
         above: list[tuple[str, int, Iterator[str]]] = []
         directory = os.open(".", LIST_FLAGS, dir_fd=top)
         prefix, below = "", iter(self._entered("", directory))
@@ -255,6 +258,9 @@ class _Walk:
         except FileNotFoundError:
             return None
         known = self._known.get(path)
+        if path in self._mounts and type_of(status) == "directory":
+            self._add(path, self._mounted(status, known))
+            return None
         if known is not None and known.is_still(status) and not known.below:
             self._add(path, known)
             return None
@@ -275,6 +281,14 @@ class _Walk:
             os.close(directory)
             return None
         return directory
+
+    def _mounted(self, status: os.stat_result, known: DirectoryNames | None) -> DirectoryNames:
+        """A program sees the directory that something is mounted on, and nothing of that."""
+        base = base_of(status, self._directory.version_of)._replace(version=MOUNTED)
+        if known is None or known.base != base:
+            known = DirectoryNames((status.st_dev, status.st_ino), base, {})
+            self.is_new = True
+        return known
 
     def _entered(self, path: str, directory: int) -> tuple[str, ...]:
         """Look at an open directory, and tell which others lie in it."""

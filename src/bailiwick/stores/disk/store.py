@@ -69,6 +69,7 @@ from bailiwick.stores.disk.lookup.handles import (
     same_object,
     version_of,
 )
+from bailiwick.stores.disk.lookup.mounts import mounts_beneath
 from bailiwick.stores.disk.lookup.openat2 import KernelLookup
 from bailiwick.stores.disk.lookup.walk import WalkLookup
 from bailiwick.stores.disk.recovery import recover
@@ -461,6 +462,7 @@ class DiskStore:
 
     version_of = staticmethod(version_of)
     tells_times = staticmethod(syscalls.tells_times)
+    mounts_beneath = staticmethod(mounts_beneath)
 
     def narrowed(
         self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None

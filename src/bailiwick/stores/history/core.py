@@ -28,7 +28,7 @@ _POWERS: Final = {
 }
 """What is handed on as it is: a power whose methods change nothing."""
 
-_DIRECTORY: Final = ("open_directory", "version_of", "tells_times")
+_DIRECTORY: Final = ("open_directory", "version_of", "tells_times", "mounts_beneath")
 
 Collect = Callable[[], Awaitable[Any]]
 """Takes away what the volume that keeps large content does not need any more."""

@@ -53,15 +53,24 @@ def refuse_mounts(held: Held) -> None:
         return
     try:
         fd = os.open(held.name, syscalls.HOLD_FLAGS, dir_fd=held.parent)
-        try:
-            top = os.fsencode(syscalls.kernel_name(fd)) + b"/"
-        finally:
-            os.close(fd)
-        points = _mount_points()
     except OSError:
         return
-    if any(point.startswith(top) for point in points):
+    try:
+        found = mounts_beneath(fd)
+    finally:
+        os.close(fd)
+    if found:
         raise mounted(held.path)
+
+
+def mounts_beneath(directory: int) -> frozenset[str]:
+    """The paths in a held directory that something is mounted on, as far as the kernel says."""
+    try:
+        top = os.fsencode(syscalls.kernel_name(directory)).rstrip(b"/") + b"/"
+        points = _mount_points()
+    except OSError:
+        return frozenset()
+    return frozenset(os.fsdecode(x.removeprefix(top)) for x in points if x.startswith(top))
 
 
 def _mount_points() -> list[bytes]:
