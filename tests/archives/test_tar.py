@@ -122,10 +122,26 @@ def test_a_prefix_is_part_of_the_name():
     assert list(read(header(b"b", prefix=b"a", magic=b"ustar  ") + END)) == ["b"]
 
 
-@pytest.mark.parametrize("kind", [b"3", b"4", b"6", b"7", b"S", b"D", b"M", b"V", b"Z", b"A"])
+@pytest.mark.parametrize("kind", [b"3", b"4", b"6", b"D", b"M", b"V", b"Z", b"A"])
 def test_what_is_neither_file_directory_nor_link(kind):
     with pytest.raises(NotARegularFile):
         read(header(b"a", kind=kind) + END)
+
+
+def test_a_contiguous_file_is_a_file():
+    data = tar_of(member("a", b"content", type=tarfile.CONTTYPE), member("b", b"x"))
+    assert read(data) == {"a": ("file", b"content"), "b": ("file", b"x")}
+
+
+def test_a_sparse_file_is_unsupported_however_it_is_written(tmp_path):
+    with (tmp_path / "s").open("wb") as file:
+        file.seek(1 << 20)
+        file.write(b"end")
+    command = ["tar", "-C", str(tmp_path), "--sparse", "-cf", "-", "s"]
+    for form in ("gnu", "pax"):
+        made = subprocess.run([*command, f"--format={form}"], check=True, capture_output=True)
+        with pytest.raises(Unsupported):
+            read(made.stdout)
 
 
 @pytest.mark.parametrize(

@@ -36,16 +36,17 @@ _OTHER_KINDS: Final = {
     b"3": "a character device",
     b"4": "a block device",
     b"6": "a FIFO",
-    b"7": "a contiguous file",
-    b"S": "a sparse file",
     b"D": "a dump of a directory",
     b"M": "a part of another volume",
     b"V": "a volume's name",
 }
 
 _KINDS: Final[dict[bytes, EntryKind]] = {
-    b"0": "file", b"\0": "file", b"1": "copy", b"2": "symlink", b"5": "directory",
+    b"0": "file", b"\0": "file", b"1": "copy", b"2": "symlink", b"5": "directory", b"7": "file",
 }  # fmt: skip
+"""What is contiguous (7) is a file wherever there is no such thing, as POSIX has it (pax)."""
+
+_SPARSE: Final = "the archive holds sparse files"
 
 _DECIDING: Final = {"path", "linkpath", "size"}
 """Keys of a pax header that decide what an entry is: said once, and for one entry."""
@@ -158,6 +159,8 @@ class TarReader:
         raw = header.name if extensions.name is None else extensions.name
         text = decoded(raw, number)
         kind = _KINDS.get(header.type)
+        if header.type == b"S":
+            raise Unsupported(_SPARSE, details={"entry": number})
         if kind is None:
             what = _OTHER_KINDS.get(header.type, "of a kind that is not known")
             raise refused(NotARegularFile, number, text, f"is {what}")
@@ -256,7 +259,7 @@ def _records(data: bytes) -> dict[str, bytes]:
         if not equals or not key or (key in records and key in _DECIDING):
             raise damaged("a pax header says the same thing twice, or nothing")
         if key.startswith("GNU.sparse."):
-            raise Unsupported("the archive holds sparse files", details={"key": key[:40]})
+            raise Unsupported(_SPARSE, details={"key": key[:40]})
         if key == "hdrcharset" and value != b"ISO-IR 10646 2000 UTF-8":
             raise Unsupported("the archive holds names that are not UTF-8")
         records[key] = value
