@@ -2,6 +2,7 @@
 
 import os
 
+import apsw
 import pytest
 
 from bailiwick.errors import PathNotFound, ReadOnly
@@ -230,3 +231,23 @@ async def test_what_another_has_just_changed_can_be_undone_and_looked_back_at(tm
         undone = await by(other, "user:me", "u1").store.versions.undo(Undoing(request_id="r2"))
         assert undone.plan.conflicts == ()
         assert everything(tmp_path / "tree") == {"a.txt": b"one"}
+
+
+@pytest.mark.spec("REVIEW-6")
+async def test_a_look_at_one_place_does_not_go_through_all_changes(tmp_path):
+    async with opened(tmp_path) as fs:
+        for number in range(100):
+            await fs.write(f"{number}", b"1")
+            await fs.write(f"{number}", b"2")
+        reader, asked = fs.store._core.ledger._reader, []
+        await history(fs, "50")
+        reader.trace_v2(apsw.SQLITE_TRACE_PROFILE, asked.append)
+        newest, oldest = await history(fs, "50")
+        for version, data in ((newest, b"2"), (oldest, b"1")):
+            assert await (await past(fs, version.version)).read("50") == data
+        reader.trace_v2(0)
+        assert len(asked) > 10
+        read = {
+            each["sql"]: each["stmt_status"]["SQLITE_STMTSTATUS_FULLSCAN_STEP"] for each in asked
+        }
+        assert [sql for sql, steps in read.items() if steps > 10] == []

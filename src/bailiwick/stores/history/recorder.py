@@ -116,7 +116,8 @@ class ChangeRecorder:
         """Settle what those left open who are dead by now. Whether others, who live, have changes
         open."""
         owner = self.ledger.owner
-        rows = self.ledger.entries("WHERE owner <> '' AND owner <> ? ORDER BY id", owner.name)
+        # Sorted here: asked for in order, SQLite goes through all changes that there ever were.
+        rows = sorted(self.ledger.entries("WHERE owner <> '' AND owner <> ?", owner.name))
         dead = {name for name in {row.owner for row in rows} if not owner.is_alive(name)}
         for row in rows:
             if row.owner in dead:
