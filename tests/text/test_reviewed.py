@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bailiwick.text.reviewed import ReviewedText
+from bailiwick.text.reviewed import ReviewedLine, ReviewedText
+from tests.text.test_weave import texts
 
 
 def shown(text):
@@ -136,3 +137,21 @@ def test_taking_all_back_gives_what_was_agreed_to_and_accepting_all_leaves_nothi
     assert back == text.agreed
     text.write(None, back)
     assert not text.hunks()
+
+
+@pytest.mark.spec("REVIEW-6")
+def test_rewriting_a_long_text_does_not_look_at_each_line_for_each_other(monkeypatch):
+    looks = 0
+
+    def counted(line):
+        nonlocal looks
+        looks += 1
+        return line.agreed and line.stands
+
+    monkeypatch.setattr(ReviewedLine, "is_settled", property(counted))
+    line, other, third = ("".join(each).encode() for each in texts(2000))
+    text = ReviewedText(line)
+    text.write("run", other)
+    text.write(None, third)
+    assert looks < 2000 * 100
+    assert len(text.hunks()) == 1000

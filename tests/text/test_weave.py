@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bailiwick.text.weave import Weave
+from bailiwick.text import weave as weave_module
+from bailiwick.text.weave import Strand, Weave
 
 
 def woven(*versions):
@@ -174,3 +175,68 @@ def test_lines_that_look_the_same_do_not_confuse_it(versions):
     assert weave.data == versions[-1][1].encode()
     if all(weave.state(each) != "changed" for each in hunks):
         weave.without(hunks)
+
+
+class PlainCrowds(weave_module._Crowds):
+    """Goes through all that lies around each place."""
+
+    def gather_around(self, place, author):
+        self._before, self._behind = {}, {}
+        super().gather_around(place, author)
+
+
+@given(
+    st.lists(st.integers(0, 9), max_size=14),
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 3), max_size=18)), max_size=8
+    ),
+)
+@settings(max_examples=400)
+def test_what_was_passed_need_not_be_gone_through_again(first, deeds):
+    """Each deed says of every line whether it stays, goes, or has something else put for it, or
+    before it: what was there at the beginning, or something new."""
+    found = []
+    for crowds in (weave_module._Crowds, PlainCrowds):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(weave_module, "_Crowds", crowds)
+            lines = [f"{each}\n" for each in first]
+            weave, then = Weave("".join(lines).encode(), "base"), lines
+            for by, kinds in deeds:
+                kinds = [*kinds, *[0] * len(lines)]
+                lines = [
+                    each
+                    for place, line in enumerate(lines)
+                    for each in (
+                        [line], [], [then[place % len(then)]], [f"{by}{place % 3}\n", line]
+                    )[kinds[place]]
+                ]  # fmt: skip
+                weave.write(by, "".join(lines).encode())
+            found.append([(s.text, s.by, s.gone_by, s.crowded, s.replaced) for s in weave._strands])
+    assert found[0] == found[1]
+
+
+def texts(count):
+    """Lines, as many others, and every second of those as yet others."""
+    line, other, third = (
+        [f"{word} {number}\n" for number in range(count)] for word in ("line", "other", "third")
+    )
+    return line, other, [(third if number % 2 else other)[number] for number in range(count)]
+
+
+@pytest.mark.spec("REVIEW-6")
+def test_rewriting_a_long_text_does_not_look_at_each_line_for_each_other(monkeypatch):
+    looks = 0
+
+    def counted(strand):
+        nonlocal looks
+        looks += 1
+        return strand.gone_by is None
+
+    monkeypatch.setattr(Strand, "stands", property(counted))
+    line, other, third = ("".join(each).encode() for each in texts(2000))
+    for versions in ((line, other, third), (line, third, other, line), (line, b"line 1\n", line)):
+        weave = Weave(versions[0], "base")
+        for by, text in zip("aba", versions[1:], strict=False):
+            weave.write(by, text)
+        weave.settle(lambda by: by == "a")
+    assert looks < 2000 * 100

@@ -124,14 +124,11 @@ class ReviewedText:
         self, low: int, high: int, taken: Sequence[ReviewedLine], put: Sequence[str]
     ) -> None:
         """A person who writes something else for all that an agent put somewhere has looked at what
-        the agent took out there, too."""
+        the agent took out there, too. The lines that stand before and behind tell whether that was
+        all."""
         if not put or not any(not each.agreed for each in taken):
             return
-        while low > 0 and not self._lines[low - 1].is_settled:
-            low -= 1
-        while high < len(self._lines) and not self._lines[high].is_settled:
-            high += 1
-        around = self._lines[low:high]
+        around = self._lines[max(low - 1, 0) : high + 1]
         gone = {id(each) for each in taken}
         if any(each.stands and not each.agreed and id(each) not in gone for each in around):
             return

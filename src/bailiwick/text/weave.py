@@ -87,17 +87,19 @@ class Weave:
         new = lines_of(data)
         standing = [place for place, each in enumerate(self._strands) if each.stands]
         old = [self._strands[place].text for place in standing]
+        crowds = _Crowds(self._strands)
         for block in reversed(blocks_between(old, new)):
             taken = standing[block.a_low : block.a_high]
-            if self._put_again(standing, block, new[block.b_low : block.b_high], by):
+            if self._put_again(standing, block, new[block.b_low : block.b_high], by, crowds):
                 continue
             put = [Strand(each, by, late=self._late) for each in new[block.b_low : block.b_high]]
             place = taken[-1] + 1 if taken else self._gap(standing, block.a_low, by)
-            self._take(taken, by, replacing=bool(put))
+            self._take(taken, by, crowds, replacing=bool(put))
             self._strands[place:place] = put
+            crowds.stand_until(place + len(put))
 
     def _put_again(
-        self, standing: Sequence[int], block: Block, lines: Sequence[str], by: str
+        self, standing: Sequence[int], block: Block, lines: Sequence[str], by: str, crowds: _Crowds
     ) -> bool:
         """Whether lines are only put back that were taken out there, whoever does that: then they
         are those of whoever wrote them first."""
@@ -111,12 +113,13 @@ class Weave:
                 wanted.pop()
         if wanted or not back:
             return False
-        self._take(standing[block.a_low : block.a_high], by, replacing=True)
+        self._take(standing[block.a_low : block.a_high], by, crowds, replacing=True)
         for place in back:
             strand = self._strands[place]
             strand.gone_by, strand.replaced, strand.crowded = None, False, False
         for place in range(low, high):
             self._strands[place].crowded = False
+        crowds.stand_until(high)
         return True
 
     def _gap(self, standing: Sequence[int], number: int, by: str) -> int:
@@ -132,26 +135,13 @@ class Weave:
             each.crowded = True
         return last
 
-    def _take(self, places: Sequence[int], by: str, *, replacing: bool) -> None:
+    def _take(self, places: Sequence[int], by: str, crowds: _Crowds, *, replacing: bool) -> None:
         for place in places:
             strand = self._strands[place]
             strand.gone_by = by
             if strand.by != by:
                 strand.replaced = replacing
-                self._crowd_around(place, strand.by)
-
-    def _crowd_around(self, place: int, author: str) -> None:
-        """What an author took out cannot come back by itself where others have taken out what the
-        author put there instead."""
-        for step in (-1, 1):
-            at = place + step
-            while 0 <= at < len(self._strands):
-                strand = self._strands[at]
-                if strand.stands and strand.by != author:
-                    break
-                if strand.gone_by == author:
-                    strand.crowded = True
-                at += step
+                crowds.gather_around(place, strand.by)
 
     # --- one author ----------------------------------------------------------------------------
 
@@ -170,7 +160,8 @@ class Weave:
 
         for strand in self._strands:
             if strand.stands and not mine(strand.by):
-                close()
+                if group:
+                    close()
                 settled.append(strand)
             else:
                 group.append(strand)
@@ -243,6 +234,55 @@ class Weave:
             for each in self._strands
             if (each.stands and id(each) not in goes) or id(each) in comes
         )
+
+
+class _Crowds:
+    """Finds in one writing, which goes from the end to the beginning, what cannot come back by
+    itself. What was passed is not gone through again: of each author it is known which strands
+    before the last place were, by their numbers, and which behind it, counted from the end."""
+
+    def __init__(self, strands: list[Strand]) -> None:
+        self._strands = strands
+        self._before: dict[str, tuple[int, int]] = {}
+        self._behind: dict[str, tuple[int, int]] = {}
+
+    def gather_around(self, place: int, author: str) -> None:
+        """What an author took out cannot come back by itself where others have taken out what the
+        author put there instead."""
+        low, high = self._before.get(author, (0, 0))
+        at = place - 1
+        while at >= 0:
+            if low <= at < high:
+                at = low - 1
+            elif self._pass(self._strands[at], author):
+                at -= 1
+            else:
+                break
+        self._before[author] = at + 1, place
+        count = len(self._strands)
+        low, high = (count - each for each in self._behind.get(author, (0, 0)))
+        at = place + 1
+        while at < count:
+            if low <= at < high:
+                at = high
+            elif self._pass(self._strands[at], author):
+                at += 1
+            else:
+                break
+        self._behind[author] = count - place - 1, count - at
+
+    def _pass(self, strand: Strand, author: str) -> bool:
+        """Whether what lies beyond a strand is at the same place."""
+        if strand.stands and strand.by != author:
+            return False
+        if strand.gone_by == author:
+            strand.crowded = True
+        return True
+
+    def stand_until(self, place: int) -> None:
+        """Something stands before a place that did not: that is looked at again."""
+        left = len(self._strands) - place
+        self._behind = {by: (min(low, left), high) for by, (low, high) in self._behind.items()}
 
 
 def lines_of(data: bytes) -> list[str]:
