@@ -172,6 +172,43 @@ async def test_the_end_of_the_scope_is_the_end_of_the_session(project):
     assert not launchers_at_work()
 
 
+@pytest.mark.spec("LINE-5", "LIFE-1")
+@pytest.mark.parametrize("what", ["session", "command"])
+@pytest.mark.parametrize("how", ["closed", "cancelled"])
+@pytest.mark.parametrize("steps", [1, 2])
+async def test_an_end_that_is_left_half_way_is_an_end(project, what, how, steps):
+    """Nobody else would end the program: what is closed already is not closed again."""
+    async with opened(project) as fs:
+        session = fs.session()
+        running = await session.exec(shell="sleep 70032", timeout=3600)
+        await until(lambda: sleepers(70_032))
+        ending = (session if what == "session" else running).aclose()
+        if how == "closed":
+            await _leave_after(steps, ending)
+        else:
+            task = asyncio.ensure_future(ending)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+        await until(lambda: not sleepers(70_032))
+        await session.aclose()
+        await until(lambda: not launchers_at_work())
+
+
+async def _leave_after(steps, coroutine):
+    """Close a coroutine where it waits for the so many-th time."""
+    waited_for = coroutine.send(None)
+    for _ in range(steps - 1):
+        while waited_for is not None and not waited_for.done():
+            await asyncio.sleep(0)
+        try:
+            waited_for = coroutine.send(None)
+        except StopIteration:
+            return
+    coroutine.close()
+
+
 async def test_some_of_it_is_published_or_given_up(project):
     async with opened(project) as fs, fs.session() as session:
         await said_by(session, "echo 1 > one; echo 2 > two; echo 3 > three")

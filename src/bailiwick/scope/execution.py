@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from bailiwick.commands import ExecResult
 from bailiwick.errors import BailiwickError, Closed
-from bailiwick.finishing import look_at, to_the_end
+from bailiwick.finishing import closes_anywhere, look_at, to_the_end
 from bailiwick.operations import Command
 from bailiwick.sandbox import Ending, Piece, WindowSize
 from bailiwick.verbs.commands import Started
@@ -181,13 +181,16 @@ class Execution:
         size = WindowSize(rows, columns)
         (await self._process()).process.resize(size.rows, size.columns)
 
+    @closes_anywhere
     async def aclose(self) -> None:
         """End it, with everything it started; what it changed until then is not brought back."""
-        if self._starting is None:
-            return
-        if not self._starting.done():
-            self._starting.cancel()  # it may wait for a person who will never be there
-        await asyncio.wait([self._starting])
+        if self._starting is not None:
+            await to_the_end(self._end(self._starting))
+
+    async def _end(self, starting: asyncio.Future[Started]) -> None:
+        if not starting.done():
+            starting.cancel()  # it may wait for a person who will never be there
+        await asyncio.wait([starting])
         started = self._started
         if started is None:
             return

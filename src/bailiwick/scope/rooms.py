@@ -55,6 +55,8 @@ class SessionRoom:
         self._noting = asyncio.Lock()
         self.left = False
         """Whether no command is to be started any more."""
+        self.closing: asyncio.Future[None] | None = None
+        """The end of all that is in it, once it was left."""
 
     @property
     def place(self) -> str | None:

@@ -6,6 +6,7 @@ in the session's working copy until it is published, which is one change of the 
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ import msgspec
 from bailiwick.call import Target
 from bailiwick.commands import PlacedCopy, SessionNote
 from bailiwick.errors import Closed, ParseError
-from bailiwick.finishing import to_the_end
+from bailiwick.finishing import look_at, to_the_end
 from bailiwick.operations import Command, Network
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.sandbox import CommandLimits, WindowSize
@@ -247,10 +248,15 @@ class Session:
 
     async def aclose(self) -> None:
         """End every command that is under way, and keep the working copy where it holds anything
-        that was not published."""
-        if not self._room.left:
-            self._room.leave()
-            await to_the_end(self._close())
+        that was not published. It ends by itself, also where whoever asked does not wait for it;
+        whoever asks again does."""
+        room = self._room
+        if not room.left:
+            room.leave()
+            room.closing = asyncio.ensure_future(self._close())
+            room.closing.add_done_callback(look_at)
+        if room.closing is not None:
+            await to_the_end(_ended(room.closing))
 
     async def _close(self) -> None:
         try:
@@ -278,3 +284,7 @@ class Session:
             self._refuse_closed()
             await self._room.clear()
             yield self._room.copy
+
+
+async def _ended(closing: asyncio.Future[None]) -> None:
+    await asyncio.shield(closing)
