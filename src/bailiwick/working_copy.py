@@ -129,6 +129,10 @@ class Alterations(NamedTuple):
         """Whether the working copy holds anything that is kept: what is dropped is not."""
         return bool(self.altered or self.unfit)
 
+    def is_all_in(self, settled: Collection[ScopedPath]) -> bool:
+        """Whether nothing is left of it where those have been brought back."""
+        return not self.unfit and all(each.path in settled for each in self.altered)
+
 
 def around(path: ScopedPath) -> Iterator[ScopedPath]:
     """A path, and every directory that it lies in."""

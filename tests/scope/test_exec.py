@@ -42,11 +42,9 @@ def opened(project, **options):
 
 
 def left_in(project):
-    """What lies in the state directory of working copies."""
+    """The working copies that lie in the state directory. What is being removed is none."""
     work = project.parent / "state" / "work"
-    return (
-        [each.name for root in work.iterdir() for each in root.iterdir()] if work.exists() else []
-    )
+    return [each.name for each in work.glob("*/*") if each.suffix != ".gone"]
 
 
 def told(result):

@@ -58,8 +58,9 @@ def trees(tmp_path):
 
 
 def left(tmp_path):
-    """Working copies of commands."""
+    """Working copies of commands. What is being removed is none."""
     found = (tmp_path / "state" / "work").glob("*/*")
+    found = (each for each in found if each.suffix != ".gone")
     return [each.name for each in found if not (each / "record").exists()]
 
 

@@ -106,11 +106,15 @@ async def test_what_others_change_meanwhile_stays(project, kind):
 
 @pytest.mark.spec("EXEC-8")
 async def test_what_a_killed_process_left_in_a_copy_is_found_again(project, kind, monkeypatch):
+    def killed(_):
+        raise InterruptedError
+
     async with opened(project, kind) as fs:
         with monkeypatch.context() as patch:  # as if it had been killed before
             patch.setattr(on_copies, "gather", lambda *_: None)
-            patch.setattr("bailiwick.working_copies.folder.Folder.remove", lambda _: None)
-            await fs.exec(shell="echo new > a.txt; rm gone", publish="manual").result()
+            patch.setattr("bailiwick.working_copies.folder.Folder.put_aside", killed)
+            with pytest.raises(InterruptedError):
+                await fs.exec(shell="echo new > a.txt; rm gone", publish="manual").result()
     async with opened(project, kind) as fs:
         (found,) = await fs.work()
         async with await fs.open_work(found.id) as work:

@@ -43,6 +43,7 @@ def kill_once(folder, kind, seed):
     undoing = told[-1][0].partition("undo:")[2] if kind == "directory" else ""
     found, left = asyncio.run(_settled(place, state, undoing))
     assert not list(directory.rglob(".bailiwick~*")), "something staged is left"
+    assert not list(state.glob("work/*/*.gone")), "something that was being removed is left"
     values = set(found.values())
     assert len(values) <= 1, f"half of it: {found}"
     assert len(found) in (0, FILES), f"not all of it: {found}"

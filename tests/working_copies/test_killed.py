@@ -75,3 +75,45 @@ async def test_moved_directories_that_a_killed_process_was_bringing_back_come_wh
     async with bailiwick.open(place, state_dir=str(state)) as fs:
         assert await fs.work() == []
     assert pictured(place) == pictured(seen)
+
+
+DIES_WHILE_IT_REMOVES = """
+import asyncio, os, sys
+import bailiwick
+from bailiwick.working_copies import removal
+
+async def main(place, state):
+    async with bailiwick.open(place, state_dir=state) as fs:
+        unlink, left = os.unlink, 2
+        def dying(*args, **how):
+            nonlocal left
+            left -= 1
+            os._exit(9) if left < 0 else unlink(*args, **how)
+        removal.os = type("", (), {**vars(os), "unlink": staticmethod(dying)})
+        await fs.exec(shell="echo new > a").result()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.spec("EXEC-8")
+async def test_what_a_killed_process_was_removing_goes_when_the_root_is_opened_again(tmp_path):
+    place, state = tmp_path / "place", tmp_path / "state"
+    place.mkdir()
+    words = [sys.executable, "-c", DIES_WHILE_IT_REMOVES, str(place), str(state)]
+    assert subprocess.run(words, check=False).returncode == 9
+    assert list(state.glob("work/*/*/*")), "it was killed too late"
+    async with bailiwick.open(place, state_dir=str(state)) as fs:
+        assert (place / "a").read_text() == "new\n"
+        assert await fs.work() == []
+        assert list(state.glob("work/*/*")) == []
+
+
+@pytest.mark.spec("EXEC-8")
+async def test_nothing_is_left_of_a_working_copy_when_its_root_is_closed(tmp_path):
+    place, state = tmp_path / "place", tmp_path / "state"
+    place.mkdir()
+    async with bailiwick.open(place, state_dir=str(state)) as fs:
+        assert (await fs.exec(shell="echo new > a").result()).changes
+        assert await fs.work() == []
+    assert list(state.glob("work/*/*")) == []

@@ -11,7 +11,7 @@ from bailiwick.build.homes import Homes, Kept, default_state_dir, known_state_di
 from bailiwick.change_log import Logs
 from bailiwick.commands import Commands, HostShare
 from bailiwick.errors import ParseError
-from bailiwick.finishing import in_thread
+from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.grant import Root
 from bailiwick.limits import Limits
 from bailiwick.paths import NameRule
@@ -21,6 +21,7 @@ from bailiwick.store import HostDirectory, Store
 if TYPE_CHECKING:
     from bailiwick.working_copies.folder import Folders
     from bailiwick.working_copies.lower import Lower
+    from bailiwick.working_copies.removals import Removals
     from bailiwick.working_copies.temporary_place import TemporaryPlace
     from bailiwick.working_copies.workplace import DirectoryWorkplace
 
@@ -30,10 +31,10 @@ class RootCommands:
 
     def __init__(
         self, store: Store, root: Root, limits: Limits, state_dir: str | None,
-        share: HostShare | None = None, kept: Kept | None = None,
+        share: HostShare | None = None, kept: Kept | None = None, over: RootCommands | None = None,
     ) -> None:  # fmt: skip
         """``share`` is what they may have of the machine besides, ``kept`` where the past of a
-        directory lies."""
+        directory lies. ``over``: those of the root that this is a branch of, which are closed."""
         self._store = store
         self._root = root
         self._limits = limits
@@ -42,13 +43,17 @@ class RootCommands:
         self._kept = kept
         self._commands: Commands | None = None
         self._passing: TemporaryPlace | None = None
+        self._over = over
+        self._removals: Removals | None = None
 
     def __call__(self) -> Commands:
         if self._commands is None:
             place = self._kept or kept_of(self._store, self._state_dir, making=True)
             place = place or self._while_it_lives()
             root = self._root
-            workplace = workplace_of(self._store, place, str(root), root.names, self._limits)
+            workplace = workplace_of(
+                self._store, place, str(root), root.names, self._limits, self._being_removed()
+            )
             sandbox = _sandbox(self._share.sandbox, self._limits)
             self._commands = Commands(sandbox, workplace, self._share)
         return self._commands
@@ -58,11 +63,24 @@ class RootCommands:
         self._passing = passing_place(self._state_dir)
         return Kept(self._passing.path, "memory")
 
+    def _being_removed(self) -> Removals:
+        if self._over is not None:
+            return self._over._being_removed()
+        if self._removals is None:
+            from bailiwick.working_copies.removals import Removals
+
+            self._removals = Removals()
+        return self._removals
+
     def on(self, branch: Store) -> RootCommands:
-        return RootCommands(branch, self._root, self._limits, self._state_dir, self._share)
+        return RootCommands(
+            branch, self._root, self._limits, self._state_dir, self._share, over=self
+        )
 
     async def aclose(self) -> None:
         """When nothing is run in the root any more."""
+        if self._removals is not None:
+            await to_the_end(self._removals.wait())
         passing, self._passing = self._passing, None
         if passing is not None:
             await in_thread(passing.remove)
@@ -142,8 +160,9 @@ def _has_work(kept: Kept) -> bool:
 
 
 def workplace_of(
-    store: Store, place: Kept, root: str, names: NameRule, limits: Limits
-) -> DirectoryWorkplace:
+    store: Store, place: Kept, root: str, names: NameRule, limits: Limits,
+    removals: Removals | None = None,
+) -> DirectoryWorkplace:  # fmt: skip
     """Where the working copies of a store are made and found again."""
     from bailiwick.sandboxes.private_copies import gather
     from bailiwick.sandboxes.uppers import let_through, open_left, touched
@@ -157,8 +176,9 @@ def workplace_of(
     lower = _lower(store, place, folders, limits)
     uppers = Uppers(touched, open_left, let_through, partial(gather, remove=remove_tree))
     return DirectoryWorkplace(
-        folders, root, store, lower, uppers, names=names, bytes_max=limits.exec_changes_bytes_max
-    )
+        folders, root, store, lower, uppers, names=names, bytes_max=limits.exec_changes_bytes_max,
+        removals=removals,
+    )  # fmt: skip
 
 
 def _lower(store: Store, place: Kept, folders: Folders, limits: Limits) -> Lower:

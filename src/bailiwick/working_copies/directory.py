@@ -23,6 +23,7 @@ from bailiwick.sandbox import Touched, TouchedKind, Tree
 from bailiwick.working_copies.base_images import BaseImages
 from bailiwick.working_copies.folder import CHUNK_BYTES, Folder, not_read_on, read_on
 from bailiwick.working_copies.lower import Lower, ShownTree, hidden
+from bailiwick.working_copies.removals import Removals
 from bailiwick.working_copies.survey import CHANGED_SINCE, MOUNTED, Survey
 from bailiwick.working_copy import Alterations, Altered, Base, Dropped, GivingUp, Publishing
 
@@ -78,15 +79,17 @@ class DirectoryCopy:
 
     def __init__(
         self, folder: Folder, lower: Lower, shown: ShownTree, uppers: Uppers, names: NameRule,
-        bytes_max: int,
+        bytes_max: int, removals: Removals,
     ) -> None:  # fmt: skip
-        """``shown`` is what programs saw beneath their changes, owned from here on."""
+        """``shown`` is what programs saw beneath their changes, owned from here on. ``removals``:
+        what nobody waits for when a command has ended."""
         self._folder = folder
         self._lower = lower
         self._shown = shown
         self._uppers = uppers
         self._names = names
         self._bytes_max = bytes_max
+        self._removals = removals
         self._closed = False
         self._sources: dict[ScopedPath, Source] = {}
         self._sizes: dict[ScopedPath, int] = {}
@@ -94,6 +97,7 @@ class DirectoryCopy:
         self._base = Survey({})
         self._bases = BaseImages(folder)
         self._has_base = False
+        self._is_of_one_command = False
 
     @property
     def id(self) -> str:
@@ -153,6 +157,7 @@ class DirectoryCopy:
 
     def tree(self, place: str, masked: tuple[str, ...], *, writable: bool, lasting: bool) -> Tree:
         folder = self._folder
+        self._is_of_one_command = not lasting
         if writable and not lasting:
             folder.note_volatile_upper()
         return Tree(
@@ -172,6 +177,8 @@ class DirectoryCopy:
     # --- what was changed ---------------------------------------------------------------------
 
     async def alterations(self) -> Alterations:
+        if self._folder.is_removed:
+            return Alterations([], [], [])
         return await in_thread(self._alterations)
 
     def _alterations(self) -> Alterations:
@@ -254,7 +261,8 @@ class DirectoryCopy:
     # --- what became of it --------------------------------------------------------------------
 
     async def publishing(self, what: Publishing | None) -> None:
-        await in_thread(self._folder.note_publishing, what)
+        if not self._folder.is_removed:
+            await in_thread(self._folder.note_publishing, what)
 
     async def giving_up(self, what: GivingUp | None) -> None:
         await in_thread(self._folder.note_giving_up, what)
@@ -263,6 +271,10 @@ class DirectoryCopy:
         await in_thread(self._folder.note_done, key)
 
     async def settle(self, published: Collection[ScopedPath], seen: Alterations) -> None:
+        if self._is_of_one_command and seen.is_all_in(published):
+            # It is gone at once: whoever is killed before finds that it was being brought back.
+            await self.discard()
+            return
         await in_thread(self._settle, await self._lower.look(published))
 
     def _settle(self, now: Mapping[ScopedPath, Base | None]) -> None:
@@ -309,7 +321,13 @@ class DirectoryCopy:
             os.rename(staged, name, dst_dir_fd=directory)
 
     async def discard(self, seen: Alterations | None = None) -> None:
-        await in_thread(self._folder.remove)
+        if self._folder.is_removed:
+            return
+        if self._is_of_one_command:
+            aside = await in_thread(self._folder.put_aside, let_go=self._removals.begin_with)
+            self._removals.begin(aside)
+        else:
+            await in_thread(self._folder.remove)
 
 
 class _Reading:

@@ -21,26 +21,25 @@ It is locked by the process that uses it: the kernel lets go however that ends.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import secrets
-import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing, suppress
 from typing import Final
 
 import msgspec
 
 from bailiwick.commands import SessionNote
-from bailiwick.errors import Busy, IoError, PathNotFound, from_os_error
+from bailiwick.errors import IoError, PathNotFound, from_os_error
 from bailiwick.finishing import in_thread
 from bailiwick.model import KiB, MiB, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.working_copies.boot_id import boot_id
 from bailiwick.working_copies.done_keys import note_done, was_done
+from bailiwick.working_copies.file_lock import lock_file
 from bailiwick.working_copies.pack import Pack
-from bailiwick.working_copies.removal import remove_tree
+from bailiwick.working_copies.removal import PutAside, sweep
 from bailiwick.working_copies.survey import Survey, by_path
 from bailiwick.working_copies.unfinished import (
     decode_giving_up,
@@ -64,11 +63,6 @@ _HELD_BYTES_MAX: Final = 1 * MiB
 _PACKED_BYTES_MAX: Final = 256 * KiB
 _DIGEST_BYTES: Final = 32
 CHUNK_BYTES: Final = 256 * KiB
-
-_LOCK_TRIES: Final = 20
-_LOCK_PAUSE_S: Final = 0.05
-"""A second in all: far longer than a program takes to start."""
-
 
 Recall = Callable[[bytes, Mapping[str, Base | None]], Survey]
 
@@ -111,6 +105,7 @@ class Folder:
         self._small_kept = Pack(directory, "kept.pack")
         self._small_bases = Pack(directory, "bases.pack")
         self._unflushed: set[str] = set()
+        self.is_removed = False
 
     @property
     def directory(self) -> int:
@@ -164,11 +159,14 @@ class Folder:
         return os.path.join(self.path, "overlay")
 
     def close(self) -> None:
+        self._close_parts()
+        held, self._lock, self._directory = (self._lock, self._directory), -1, -1
+        _close_all(held)
+
+    def _close_parts(self) -> None:
         parts, self._parts = self._parts, {}
-        held = (self.upper, self._replaced, self._lock, self._directory, *parts.values())
-        for descriptor in held:
-            with suppress(OSError):
-                os.close(descriptor)
+        held, self.upper, self._replaced = (self.upper, self._replaced), -1, -1
+        _close_all((*held, *parts.values()))
 
     def gather(self, move: Callable[[int, int], None]) -> None:
         """Have what lies beside what was changed moved there, where something does."""
@@ -185,7 +183,11 @@ class Folder:
 
     def save_survey(self, survey: Survey) -> None:
         self._save("survey", survey.encoded(), durable=False)
-        self.save_since(survey)
+        if survey.is_known_since:
+            self.save_since(survey)
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink("since", dir_fd=self._directory)
 
     def save_since(self, survey: Survey) -> None:
         self._save("since", survey.encoded_since(), durable=False)
@@ -426,12 +428,15 @@ class Folder:
 
     def remove(self) -> None:
         """Take all of it away. Twice does nothing."""
-        parent = os.open(os.path.dirname(self.path), _DIRECTORY_FLAGS)
-        try:
-            with suppress(FileNotFoundError):
-                remove_tree(parent, self.id)
-        finally:
-            os.close(parent)
+        with suppress(FileNotFoundError):
+            self.put_aside().remove()
+
+    def put_aside(self) -> PutAside:
+        """Let go of all of it; what is returned is to be removed, by whoever has the time."""
+        aside = PutAside(*os.path.split(self.path))
+        self.is_removed = True
+        self._close_parts()  # else it is freed when they are closed
+        return aside
 
 
 class Folders:
@@ -464,8 +469,10 @@ class Folders:
         return sorted(found, key=lambda each: each.began_ns)
 
     def unfinished(self) -> list[str]:
-        """Those that are being brought back or given up, or were when their process was killed."""
+        """Those that are being brought back or given up, or were when their process was killed.
+        What one was taking away goes."""
         try:
+            sweep(self._path)
             names = os.listdir(self._path)
         except FileNotFoundError:
             return []
@@ -519,7 +526,7 @@ class Folders:
         try:
             lock = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
             try:
-                _lock(lock)
+                lock_file(lock)
                 folder = Folder(self._path, about, directory, lock, self._flush_all)
                 folder.save_about()
             except BaseException:
@@ -551,17 +558,10 @@ def _opened_all(parent: int, *names: str) -> list[int]:
     return opened
 
 
-def _lock(file: int) -> None:
-    """Of a process that was just killed a child may have the lock for the instant until it becomes
-    another program: it is tried for a while."""
-    for _ in range(_LOCK_TRIES):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_LOCK_PAUSE_S)
-        else:
-            return
-    raise Busy("this working copy is in use")
+def _close_all(descriptors: Iterable[int]) -> None:
+    for each in descriptors:
+        if each >= 0:
+            os.close(each)
 
 
 def new_id() -> str:

@@ -6,14 +6,59 @@ descriptors do for any depth. No link is followed.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 _LIST_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH_FLAGS: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_GONE: Final = ".gone"
+
+
+class PutAside:
+    """A directory that nobody finds any more, and that is not removed yet. What a killed process
+    did not come to is for `sweep`."""
+
+    def __init__(self, parent: str, name: str) -> None:
+        """Put the directory ``name`` of another aside. Raises OSError."""
+        with ExitStack() as held:
+            self._top = held.enter_context(_alone_with(parent, name))
+            self._name = secrets.token_hex(8) + _GONE
+            os.rename(name, self._name, src_dir_fd=self._top, dst_dir_fd=self._top)
+            self._held = held.pop_all()
+
+    def remove(self) -> None:
+        with self._held:
+            remove_tree(self._top, self._name)
+
+
+def sweep(parent: str) -> None:
+    """Remove what killed processes were taking away from a directory."""
+    for name in os.listdir(parent):
+        if name.endswith(_GONE):
+            # Its process lives, or another is quicker.
+            with suppress(OSError), _alone_with(parent, name) as top:
+                remove_tree(top, name)
+
+
+@contextmanager
+def _alone_with(parent: str, name: str) -> Iterator[int]:
+    """A directory, opened, while nobody else removes the one of that name in it."""
+    top = os.open(parent, _LIST_FLAGS)
+    try:
+        held = os.open(name, _LIST_FLAGS, dir_fd=top)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield top
+        finally:
+            os.close(held)
+    finally:
+        os.close(top)
 
 
 def remove_tree(parent: int, name: str) -> None:

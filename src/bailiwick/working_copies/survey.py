@@ -106,6 +106,11 @@ class Survey:
         """What was found, for whoever takes the working copy up again."""
         return encoded(self._found)
 
+    @property
+    def is_known_since(self) -> bool:
+        """Whether anything is known of single paths that was not found at first."""
+        return bool(self._since)
+
     def encoded_since(self) -> bytes:
         self.has_looked_up = False
         return encoded(self._since)

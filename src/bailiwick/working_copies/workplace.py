@@ -15,6 +15,7 @@ from bailiwick.working_copies.lower import Lower
 from bailiwick.working_copies.overlay_copy import OverlayCopy
 from bailiwick.working_copies.overlay_record import OverlayRecord
 from bailiwick.working_copies.overlay_store import OverlayStore
+from bailiwick.working_copies.removals import Removals
 from bailiwick.working_copies.tree_in_sight import TreeInSight
 
 
@@ -23,10 +24,10 @@ class DirectoryWorkplace:
 
     def __init__(
         self, folders: Folders, root: str, store: Store, lower: Lower, uppers: Uppers, *,
-        names: NameRule, bytes_max: int,
+        names: NameRule, bytes_max: int, removals: Removals | None = None,
     ) -> None:  # fmt: skip
         """``lower`` is what programs see of the ``store``. ``bytes_max``: how much of what a
-        program changed is looked at."""
+        program changed is looked at. Whoever runs commands waits for the ``removals``."""
         self._folders = folders
         self._root = root
         self._store = store
@@ -34,6 +35,7 @@ class DirectoryWorkplace:
         self._uppers = uppers
         self._names = names
         self._bytes_max = bytes_max
+        self._removals = removals or Removals()
 
     def new_id(self) -> str:
         return new_id()
@@ -125,7 +127,9 @@ class DirectoryWorkplace:
 
     async def _copy(self, folder: Folder, lower: str) -> DirectoryCopy:
         shown = await self._lower.show_again(lower)
-        return DirectoryCopy(folder, self._lower, shown, self._uppers, self._names, self._bytes_max)
+        return DirectoryCopy(
+            folder, self._lower, shown, self._uppers, self._names, self._bytes_max, self._removals
+        )
 
 
 async def _closed(folder: Folder) -> None:
