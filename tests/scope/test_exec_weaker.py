@@ -2,6 +2,9 @@
 boundary, and every record says what they were run in."""
 
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -199,3 +202,49 @@ async def test_a_volume_is_written_out_and_copied(tmp_path, kind):
             result = await fs.exec(shell=f"cat a; echo {text} > a").result()
             assert told(result) == {("a", "updated")}
         assert (await fs.read_text("a")).text == "three\n"
+
+
+READING = """
+import asyncio, sys
+import bailiwick
+
+async def main(project, state, kind):
+    share = bailiwick.HostShare(sandbox=kind)
+    access = {"read", "list", "metadata", "execute"}
+    opened = bailiwick.open(project, state_dir=state, commands=share, access=access)
+    async with opened as fs:
+        async for piece in fs.exec(shell="cat a.txt; exec sleep 600"):
+            print(piece.data.decode(), end="", flush=True)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+TO_READ = {"read", "list", "metadata", "execute"}
+
+
+def copies_in(*places):
+    return [path for place in places for path in place.rglob("b.txt")]
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_a_copy_to_be_read_that_a_killed_process_left_goes_with_the_next(
+    project, kind, monkeypatch
+):
+    state, temporary = project.parent / "state", project.parent / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    words = [sys.executable, "-c", READING, str(project), str(state), kind]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"a.txt\n"
+        assert copies_in(state, temporary)
+        async with opened(project, kind, access=TO_READ) as fs:
+            assert (await fs.exec(["cat", "a.txt"]).result()).exit_code == 0
+        left = copies_in(state, temporary)
+        assert left, "that of one that lives stays"
+        process.send_signal(signal.SIGKILL)
+    async with opened(project, kind, access=TO_READ) as fs:
+        assert (await fs.exec(["cat", "a.txt"]).result()).exit_code == 0
+        assert not any(each.exists() for each in left)
+    assert copies_in(state, temporary) == []
+    assert list(temporary.iterdir()) == []

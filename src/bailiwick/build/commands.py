@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -42,26 +43,21 @@ class RootCommands:
         self._share = share or HostShare()
         self._kept = kept
         self._commands: Commands | None = None
-        self._passing: TemporaryPlace | None = None
+        self._passing: _Passing = _Passing(state_dir) if over is None else over._passing
         self._over = over
         self._removals: Removals | None = None
 
     def __call__(self) -> Commands:
         if self._commands is None:
             place = self._kept or kept_of(self._store, self._state_dir, making=True)
-            place = place or self._while_it_lives()
+            place = place or Kept(self._passing.path(), "memory")
             root = self._root
             workplace = workplace_of(
                 self._store, place, str(root), root.names, self._limits, self._being_removed()
             )
-            sandbox = _sandbox(self._share.sandbox, self._limits)
+            sandbox = _sandbox(self._share.sandbox, self._limits, self._passing)
             self._commands = Commands(sandbox, workplace, self._share)
         return self._commands
-
-    def _while_it_lives(self) -> Kept:
-        """For a store that is gone with its process: what it has on disk goes with it."""
-        self._passing = passing_place(self._state_dir)
-        return Kept(self._passing.path, "memory")
 
     def _being_removed(self) -> Removals:
         if self._over is not None:
@@ -81,9 +77,34 @@ class RootCommands:
         """When nothing is run in the root any more."""
         if self._removals is not None:
             await to_the_end(self._removals.wait())
-        passing, self._passing = self._passing, None
-        if passing is not None:
-            await in_thread(passing.remove)
+        if self._passing.is_made:
+            await in_thread(self._passing.remove)
+
+
+class _Passing:
+    """What is on disk for a root, and gone with its process: made when it is first needed. Of a
+    process that was killed it goes when another needs one."""
+
+    def __init__(self, state_dir: str | None) -> None:
+        self._state_dir = state_dir
+        self._made: TemporaryPlace | None = None
+        self._making = threading.Lock()
+
+    @property
+    def is_made(self) -> bool:
+        return self._made is not None
+
+    def path(self) -> str:
+        """Blocks, for any thread."""
+        with self._making:
+            if self._made is None:
+                self._made = passing_place(self._state_dir)
+            return self._made.path
+
+    def remove(self) -> None:
+        made, self._made = self._made, None
+        if made is not None:
+            made.remove()
 
 
 def passing_place(state_dir: str | None) -> TemporaryPlace:
@@ -93,7 +114,7 @@ def passing_place(state_dir: str | None) -> TemporaryPlace:
     return temporary_place(os.path.join(state_dir or default_state_dir(), "passing"))
 
 
-def _sandbox(name: SandboxName, limits: Limits) -> Sandbox:
+def _sandbox(name: SandboxName, limits: Limits, passing: _Passing) -> Sandbox:
     if name == "bubblewrap":
         from bailiwick.sandboxes.bubblewrap import Bubblewrap
 
@@ -102,7 +123,7 @@ def _sandbox(name: SandboxName, limits: Limits) -> Sandbox:
     from bailiwick.working_copies.removal import remove_tree
 
     kind = Landlock if name == "landlock" else Unconfined
-    return kind(bytes_max=limits.exec_tree_bytes_max, remove=remove_tree)
+    return kind(bytes_max=limits.exec_tree_bytes_max, remove=remove_tree, place=passing.path)
 
 
 @cache

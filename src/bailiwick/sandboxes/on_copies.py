@@ -45,6 +45,9 @@ _LANDLOCK_MIN: Final = 6
 Remove = Callable[[int, str], None]
 """Takes away what a program left, by the directory that it lies in and its name."""
 
+Place = Callable[[], str]
+"""A directory for copies that are of no use when their process has gone. Blocks."""
+
 
 def remove_plainly(parent: int, name: str) -> None:
     """For what nobody has filled with names that resist."""
@@ -60,10 +63,15 @@ class Unconfined:
 
     name = "none"
 
-    def __init__(self, *, bytes_max: int = 4 * GiB, remove: Remove = remove_plainly) -> None:
-        """``bytes_max``: of a tree that is copied."""
+    def __init__(
+        self, *, bytes_max: int = 4 * GiB, remove: Remove = remove_plainly,
+        place: Place = tempfile.gettempdir,
+    ) -> None:  # fmt: skip
+        """``bytes_max``: of a tree that is copied. ``place``: where that is done of one that is
+        only read."""
         self._bytes_max = bytes_max
         self._remove = remove
+        self._place = place
 
     def missing(self) -> tuple[Shortfall, ...]:
         if sys.platform != "linux" or os.uname().machine not in seccomp.ARCHITECTURES:
@@ -84,7 +92,7 @@ class Unconfined:
         plans.check_command(command, view)
         if command.network == "loopback":
             raise Unsupported(f"in the sandbox {self.name} a command has no loopback of its own")
-        copy = _CopyOfTree(view, self._bytes_max, self._remove)
+        copy = _CopyOfTree(view, self._bytes_max, self._remove, self._place)
         try:
             launched = await in_a_thread(self._launched, command, view, copy)
             return await running(launched, command, self.name, copy.end)
@@ -187,10 +195,11 @@ def landlock_offered() -> int:
 class _CopyOfTree:
     """The copy that one command works in. Its methods block."""
 
-    def __init__(self, view: View, bytes_max: int, remove: Remove) -> None:
+    def __init__(self, view: View, bytes_max: int, remove: Remove, place: Place) -> None:
         self._tree: Final[Tree] = view.trees[0]
         self._bytes_max = bytes_max
         self._remove = remove
+        self._place = place
         self._upper = -1
         self._work = -1
         self._own: str | None = None
@@ -210,7 +219,7 @@ class _CopyOfTree:
 
     def make(self) -> None:
         if self._tree.upper is None:
-            self.path = self._own = tempfile.mkdtemp(prefix="bailiwick-copy-")
+            self.path = self._own = tempfile.mkdtemp(prefix="bailiwick-copy-", dir=self._place())
         else:
             self._upper = _opened(self._tree.upper)
             launch.lock_upper(self._upper)
