@@ -29,8 +29,18 @@ from bailiwick.store import Child, Children, Content, Handle, Look
 from bailiwick.stores.history.capture import Elsewhere
 from bailiwick.stores.history.core import HistoryCore
 from bailiwick.stores.history.lineage import END, START, HistoryPosition, begin_of, end_of
-from bailiwick.stores.history.states import WENT, Effect, PlaceState, seen, with_content
+from bailiwick.stores.history.states import (
+    WENT,
+    Effect,
+    PlaceState,
+    seen,
+    unpacked,
+    with_content,
+)
 
+_FOUND: Final = """
+SELECT seq, kind, before FROM effect WHERE entry = ? AND path = ? ORDER BY seq LIMIT 1
+"""
 _TIME: Final = "SELECT time_ns FROM entry WHERE id >= ? ORDER BY id LIMIT 1"
 _ALL: Final = 2**62
 
@@ -164,6 +174,30 @@ class PastStore:
         self, path: ScopedPath, look: Look, *, directory: bool = False, parents: bool = False
     ) -> Handle:
         self._check_open()
+        handle = self._found_next(path)
+        if handle is None:
+            await self._check_above(path)
+            handle = await self._at(path)
+        if handle.state is None and look == "object":
+            raise PathNotFound("it did not exist then, or what it was is not kept", path=path)
+        if handle.type == "symlink" and look == "object":
+            raise SymlinkEscape("links are not followed in the past", path=path)
+        if directory and handle.type not in ("directory", None):
+            raise NotADirectory("not a directory", path=path)
+        return handle
+
+    def _found_next(self, path: ScopedPath) -> PastHandle | None:
+        """What the change that came right after found where it wrote: it need not be looked for
+        from now on back, nor what it lay in."""
+        following, lineage = self._number + 1, self._core.lineage
+        for seq, kind, before in lineage.ledger.rows(_FOUND, following, str(path)):
+            at, begin = HistoryPosition(following, seq), HistoryPosition(following, -1)
+            state = unpacked(before)
+            if kind != WENT and state is not None and not lineage.moved_above(path, at, begin):
+                return PastHandle(path, state, None)
+        return None
+
+    async def _check_above(self, path: ScopedPath) -> None:
         above = list[ScopedPath]()
         place = path
         while not place.is_root:
@@ -177,14 +211,6 @@ class PastStore:
                 raise SymlinkEscape("links are not followed in the past", path=path)
             if state.type != "directory":
                 raise NotADirectory("not a directory", path=path)
-        handle = await self._at(path)
-        if handle.state is None and look == "object":
-            raise PathNotFound("it did not exist then, or what it was is not kept", path=path)
-        if handle.type == "symlink" and look == "object":
-            raise SymlinkEscape("links are not followed in the past", path=path)
-        if directory and handle.type not in ("directory", None):
-            raise NotADirectory("not a directory", path=path)
-        return handle
 
     async def descend(self, directory: Handle, name: str) -> Handle:
         self._directory(directory)
