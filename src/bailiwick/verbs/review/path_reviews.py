@@ -397,10 +397,13 @@ async def path_review(
         review.remember(asked)
         if version.kind == "moved":
             is_left = is_agents(version) and not is_agreed(version)
-            review.replaced = await telling.replaced_by(version, is_agreed) if is_left else None
+            left = telling.replaced_by(version, place, is_agreed) if is_left else None
+            review.replaced = None if left is None else await left
         for hunks, accepted in _together(said, version):
             review.say(hunks, accepted=accepted)
             review.remember(asked)
+        if review.agreed is not None and review.agreed.path == version.path:
+            review.replaced = None  # that it lies there is agreed to
     review.carry(place)
     if differs(now, review.now):
         review.step(None, now)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Final, NamedTuple, Protocol
 
-import msgspec
-
 from bailiwick.call import Call
 from bailiwick.errors import BailiwickError, PathNotFound
 from bailiwick.model import EntryType
@@ -22,6 +20,7 @@ from bailiwick.runs import Hunk, OthersHunk, RunChange
 from bailiwick.store import Reader
 from bailiwick.text.weave import HunkState, Weave, WovenHunk, shown
 from bailiwick.unfollowed import unfollowed
+from bailiwick.verbs.runs.former_things import before_what_left
 from bailiwick.versions import ChangeKind, Past, Version, past
 
 OURS: Final = "\0run"
@@ -211,7 +210,7 @@ class Stories:
             since.append(StoryStep("", now))
         moves = [versions[place] for place in places if versions[place].kind == "moved"]
         is_last = moves and moves[-1].path == versions[-1].path
-        replaced = await self.replaced_by(moves[-1]) if is_last else None
+        replaced = await self.replaced_by(moves[-1], path) if is_last else None
         newest, was_at = versions[-1].version, None if before is None else before.path
         theirs = [each for each in versions[first:last] if each.kind == "moved"]
         if before is not None and theirs and not moves:
@@ -247,7 +246,7 @@ class Stories:
         it went, and not of what was made in its place since, nor of what stood there before."""
         found = await self._all(path, own=True) or await self._all(path, own=False)
         if found and found[0].kind == "moved" and not await self._stands(path):
-            before = _before_what_left(path, await self._all(path, own=False))
+            before = before_what_left(path, await self._all(path, own=False))
             found = before or found
         for place in range(1, len(found)):
             if found[place].kind == "moved" and found[place - 1].kind == "created":
@@ -298,29 +297,51 @@ class Stories:
         finally:
             await store.aclose()
 
-    async def replaced_by(self, move: Version, is_agreed: IsOurs = _nothing) -> Displaced | None:
-        """What of others stood where a thing was moved to, and went: by the move itself, or because
-        the same had removed it before, to make room. What people have agreed to is of others."""
+    async def replaced_by(
+        self, move: Version, place: ScopedPath, is_agreed: IsOurs = _nothing
+    ) -> Displaced | None:
+        """What of others stood where a thing was moved to, which lies at a ``place`` by now, and
+        went: by the move itself, or because the same had removed it before, to make room. What
+        people have agreed to is of others."""
 
         def is_ours(version: Version) -> bool:
             return self._is_ours(version) and not is_agreed(version)
 
-        page = await self._looking.history(move.path, before=move.version, limit=_PAGE)
-        here = [each for each in page.versions if each.path == move.path]
-        if not here and not page.more and self.knows_all:
-            return None
+        here, more = await self._here_before(move, place)
         stood = await self.stood_before(move)
+        if stood is None and here and here[0].kind == "moved":
+            here = before_what_left(move.path, here)
         if stood is None and not (here and here[0].kind == "deleted" and is_ours(here[0])):
             return None
         ours = list(itertools.takewhile(is_ours, here))
-        if len(ours) == len(here) and ours and not page.more and ours[-1].kind == "created":
+        if len(ours) == len(here) and ours and not more and ours[-1].kind == "created":
             return None
-        if ours:
-            stood = await self.stood_before(ours[-1])
-            if stood is None:
-                return None
         is_mixed = any(map(is_ours, here[len(ours) :]))
-        return Displaced(move.path, None if is_mixed else stood)
+        if ours:
+            first = await self.stood_before(ours[-1])
+            if first is None:
+                return None
+            if not differs(first, stood) and await self._is_later(stood, ours[0]):
+                return Displaced(place, stood)
+            # What was moved there in between has gone, too: its own place is elsewhere.
+            is_mixed |= any(each.kind == "moved" for each in ours)
+            stood = first
+        return Displaced(place, None if is_mixed else stood)
+
+    async def _here_before(self, move: Version, place: ScopedPath) -> tuple[list[Version], bool]:
+        """What happened before a move where it led to, newest first, and whether there is more. A
+        volume tells it where the directory lies by now."""
+        for path in dict.fromkeys((move.path, place)):
+            page = await self._looking.history(path, before=move.version, limit=_PAGE)
+            here = [each for each in page.versions if each.path == move.path]
+            if here or page.more:
+                return here, page.more
+        return [], False
+
+    async def _is_later(self, stood: StoryContent | None, version: Version) -> bool:
+        """Whether others have put something where a version left something else."""
+        left = await self.stood(version)
+        return stood is not None and (left is None or stood.version != left.version)
 
     async def now(self, path: ScopedPath) -> StoryContent | None:
         return await self._look(self._call.store, path)
@@ -374,23 +395,6 @@ async def look_at(
     sha256 = hashlib.sha256(known).hexdigest()
     contents[sha256] = known
     return unread._replace(data=None if 0 in known else known, sha256=sha256)
-
-
-def _before_what_left(path: ScopedPath, versions: Sequence[Version]) -> list[Version]:
-    """Of the versions of a place, newest first, those of the last thing there that was not moved
-    away: none where there is no such thing."""
-    here = [each for each in versions if each.path == path]
-    while here and here[0].kind == "moved":
-        came = next((each for each in here[1:] if each.kind in ("created", "moved")), None)
-        here = [] if came is None else here[here.index(came) + 1 :]
-        if came is not None and here and here[0].kind not in ("deleted", "moved"):
-            # It went because the other came.
-            lost = {"size": 0, "sha256": None, "mode": None}
-            here.insert(0, msgspec.structs.replace(came, kind="deleted", **lost))
-    born = next(
-        (at for at, each in enumerate(here) if each.kind in ("created", "moved")), len(here)
-    )
-    return here[: born + 1]
 
 
 def is_left_by(version: Version, now: StoryContent | None) -> bool:

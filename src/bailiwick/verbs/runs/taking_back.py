@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from typing import Final
 
 from bailiwick.call import Call
 from bailiwick.paths import ScopedPath
@@ -28,11 +29,14 @@ from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.working_copies.bring_back import with_their_directories
 from bailiwick.verbs.working_copies.plan import draw
 from bailiwick.version_acts import BringBack
-from bailiwick.versions import Conflict, Done, Mark, Plan, UndoResult
+from bailiwick.versions import Conflict, Done, Mark, Plan, Touch, UndoResult
 from bailiwick.working_copy import Alterations, Altered, Base, GivingUp, Publishing, Wanted
 
 _CHANGED = "others have changed it since"
 _MOVED_ON = "others have moved it on since, or removed it"
+_PLACES_IN_TURN_MAX: Final = 100
+"""Moves to where others lay that are taken back one after the other."""
+
 WHOLE_RUN = "this can only be put back with all of the run"
 
 
@@ -45,7 +49,16 @@ class PlannedReturn:
         self.contents: dict[ScopedPath, bytes] = {}
         self.moves: list[MoveBack] = []
         self.conflicts: list[Conflict] = []
+        self.after: dict[ScopedPath, int] = {}
+        """How many others have to be in their places before one comes where another stands."""
         self._again: dict[ScopedPath, Altered] = {}
+        self._homes: dict[ScopedPath, ScopedPath] = {}
+
+    def goes_home(self, now: StoryContent, home: ScopedPath | None) -> None:
+        """Have something leave where it stands: it comes to its ``home``, if it has one."""
+        self.altered.append(Altered(now.path, None, base_of(now)))
+        if home is not None:
+            self._homes[now.path] = home
 
     def come_again(self, replaced: Displaced | None, contents: Mapping[str, bytes]) -> None:
         """Have that stand again which went where something was moved to, which now leaves."""
@@ -63,16 +76,32 @@ class PlannedReturn:
     def settle(self) -> None:
         """Put it in order: of a place at which something goes and something comes one thing is
         told."""
-        settled = []
-        for each in self.altered:
-            again = self._again.pop(each.path, None)
-            if again is not None and each.type is not None:
+        settled: dict[ScopedPath, Altered] = {}
+        for each in (*self.altered, *self._again.values()):
+            other = settled.setdefault(each.path, each)
+            if other is each:
+                continue
+            comes, goes = (each, other) if other.type is None else (other, each)
+            if comes.type is None or goes.type is not None or comes.base is not None:
                 self.conflicts.append(Conflict(each.path, WHOLE_RUN))
-            settled.append(each if again is None else again._replace(base=each.base))
+            settled[each.path] = comes._replace(base=goes.base)
+            self.after[each.path] = 0
+        for path in self.after:
+            self.after[path] = self._awaited(path)
         ends = {end for move in self.moves for end in move}
         self.conflicts += [Conflict(path, WHOLE_RUN) for path in self._again.keys() & ends]
-        settled += self._again.values()
-        self.altered = sorted(settled, key=lambda each: each.path.order)
+        self.altered = sorted(settled.values(), key=lambda each: each.path.order)
+
+    def _awaited(self, path: ScopedPath) -> int:
+        """How many places have to be changed first, one after the other, so that what leaves one is
+        always somewhere. Where that goes round nothing can be first."""
+        home, count = self._homes.get(path), 0
+        while home in self.after:
+            home, count = self._homes.get(home), count + 1
+            if home == path or count > _PLACES_IN_TURN_MAX:
+                self.conflicts.append(Conflict(path, WHOLE_RUN))
+                break
+        return count
 
     @property
     def anew(self) -> dict[ScopedPath, None]:
@@ -209,9 +238,9 @@ def return_text(
         if before is not None:
             come(planned, home, before.mode, data)
     elif gone:
-        planned.altered.append(Altered(now.path, None, base_of(now)))
+        planned.goes_home(now, None)
     elif home != now.path:
-        planned.altered.append(Altered(now.path, None, base_of(now)))
+        planned.goes_home(now, home)
         come(planned, home, now.mode if mode is None else mode, data)
     elif data != now.data or mode not in (None, now.mode):
         come(planned, now.path, now.mode if mode is None else mode, data, base_of(now))
@@ -265,7 +294,7 @@ def return_whole(
         return
     base = None if now is None else base_of(now)
     if now is not None and (before is None or moved):
-        planned.altered.append(Altered(now.path, None, base))
+        planned.goes_home(now, None if before is None else before.path)
         base = None
     if before is None:
         return
@@ -301,6 +330,23 @@ def is_same(a: StoryContent | None, b: StoryContent | None) -> bool:
     return (a.type, a.path, a.sha256, a.target) == (b.type, b.path, b.sha256, b.target)
 
 
+def _safest_first(touches: Sequence[Touch], after: Mapping[ScopedPath, int]) -> list[Touch]:
+    """Changes in an order in which nothing that stands is nowhere at any time: what comes anew
+    first, then what takes the place of something ``after`` others, and last what goes, unless it
+    makes way."""
+    comes = {each.path: each.type for each in touches if each.kind != "deleted"}
+    above = {place for path in comes for place in path.parents}
+
+    def rank(touch: Touch) -> tuple[int, int]:
+        path = touch.path
+        if touch.kind == "deleted":
+            inside = any(comes.get(each, "directory") != "directory" for each in path.parents)
+            return (0 if inside or path in comes or path in above else 3), 0
+        return (2 if touch.kind == "updated" and touch.type == "file" else 1), after.get(path, 0)
+
+    return sorted(touches, key=rank)
+
+
 async def bring(
     call: Call,
     ignores: Ignores,
@@ -317,7 +363,7 @@ async def bring(
     drawn = await draw(call, copy, found, Wanted("atomic", over=over, leaves=leaves))
     conflicts = [*planned.conflicts, *(Conflict(c.path, c.reason) for c in drawn.conflicts)]
     conflicts += [Conflict(each, WHOLE_RUN) for each in moved.blocked]
-    touches = [*moved.early, *drawn.touches, *moved.late]
+    touches = [*moved.early, *_safest_first(drawn.touches, planned.after), *moved.late]
     touches = [] if conflicts else with_their_directories(touches)
     plan = Plan(touches, conflicts)
 
