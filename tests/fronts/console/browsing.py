@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import urllib.error
 import urllib.request
@@ -203,7 +204,10 @@ class Browser:
         ):  # fmt: skip
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+        # What a browser leaves that did not end by itself in time goes with the place it lies in.
+        self._place = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
+        environment = {**os.environ, "TMPDIR": self._place.name}
+        self.driver = webdriver.Chrome(options=options, service=Service(DRIVER, env=environment))
         self.wait = WebDriverWait(self.driver, 10, poll_frequency=0.02)
         if phone:
             self.driver.execute_cdp_cmd(
@@ -307,6 +311,7 @@ class Browser:
 
     def close(self):
         self.driver.quit()
+        self._place.cleanup()
 
 
 @contextlib.contextmanager
