@@ -149,6 +149,12 @@ async def to_the_end(
     return task.result()
 
 
+async def ended(task: asyncio.Future[None]) -> None:
+    """Wait for what comes to its end by itself, whoever waits for it; in its own loop only."""
+    if task.get_loop() is running_loop():
+        await asyncio.shield(task)
+
+
 def ends_where_it_is_left() -> bool:
     """For `to_the_end`: a change that whoever is cancelled waits for, and that does not come to
     pass later for one who was closed. What it has given to a thread is waited for in place."""

@@ -29,7 +29,7 @@ from bailiwick.errors import (
     PolicyDenied,
 )
 from bailiwick.events import Feed
-from bailiwick.finishing import cause_of, closes_anywhere, to_the_end
+from bailiwick.finishing import cause_of, closes_anywhere, ended, look_at, to_the_end
 from bailiwick.grant import Grant
 from bailiwick.grant_status import Standing
 from bailiwick.hook import Hooks
@@ -114,6 +114,7 @@ class Pipeline(Recording):
         self._closing = asyncio.Event()
         self._under_way = 0
         self._idle: asyncio.Event | None = None
+        self._store_closing: asyncio.Future[None] | None = None
         self._streams: dict[int, Call] = {}  # by identity: a call is a value, without a hash
 
     @closes_anywhere
@@ -227,7 +228,10 @@ class Pipeline(Recording):
     async def aclose(self) -> None:
         """Drain, and close the store, which ends streams."""
         await self.drain()
-        await self.store.aclose()
+        if self._store_closing is None:
+            self._store_closing = asyncio.ensure_future(self.store.aclose())
+            self._store_closing.add_done_callback(look_at)
+        await to_the_end(ended(self._store_closing))
 
     def refuse_closed(self) -> None:
         """For what goes on after it was admitted, and need not be waited for: streams."""

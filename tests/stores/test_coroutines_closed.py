@@ -392,3 +392,33 @@ def test_what_is_closed_when_its_loop_has_gone_is_unwound():
     loop.close()
     coroutine.close()
     assert reader.told == ["inner", "outer"]
+
+
+@pytest.mark.spec("LINE-5", "LIFE-2")
+@pytest.mark.parametrize("kind", ["disk", "history", "volume", "memory"])
+@pytest.mark.parametrize("waits", range(5))
+async def test_a_scope_whose_closing_is_left_can_be_closed(tmp_path, kind, waits):
+    """No thread is left of it, nor a descriptor: the suite looks for those."""
+    (tmp_path / "root").mkdir()
+    place, options = {
+        "disk": (str(tmp_path / "root"), {}),
+        "history": (str(tmp_path / "root"), {"history": "on", "state_dir": str(tmp_path / "s")}),
+        "volume": (f"sqlite:{tmp_path / 'v.db'}", {}),
+        "memory": ("memory:", {}),
+    }[kind]
+    async with bailiwick.open(place, **options) as fs:
+        await fs.write_text("x", "1")
+        writing = asyncio.ensure_future(fs.write_bytes("f", NEW))
+        await asyncio.sleep(0)
+        closing = fs.aclose()
+        with contextlib.suppress(StopIteration):
+            waited_for = closing.send(None)
+            for _ in range(waits):
+                while waited_for is not None and not waited_for.done():
+                    await asyncio.sleep(0)
+                waited_for = closing.send(None)
+            closing.close()
+        await fs.aclose()
+        await asyncio.wait([writing])
+        with pytest.raises(bailiwick.Closed):
+            await fs.read_text("x")

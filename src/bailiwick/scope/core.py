@@ -195,6 +195,7 @@ class ScopeCore:
         lends = self._pipeline.commands
         return lends is not None and not any(lack.fatal for lack in lends().sandbox.missing())
 
+    @closes_anywhere
     async def aclose(self) -> None:
         """Wait for work under way and let go. Verbs called afterwards raise `Closed`."""
         if not self._lent.owns_root:

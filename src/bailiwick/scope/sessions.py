@@ -18,7 +18,7 @@ import msgspec
 from bailiwick.call import Target
 from bailiwick.commands import PlacedCopy, SessionNote
 from bailiwick.errors import Closed, ParseError
-from bailiwick.finishing import look_at, to_the_end
+from bailiwick.finishing import ended, look_at, to_the_end
 from bailiwick.operations import Command, Network
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.sandbox import CommandLimits, WindowSize
@@ -256,7 +256,7 @@ class Session:
             room.closing = asyncio.ensure_future(self._close())
             room.closing.add_done_callback(look_at)
         if room.closing is not None:
-            await to_the_end(_ended(room.closing))
+            await to_the_end(ended(room.closing))
 
     async def _close(self) -> None:
         try:
@@ -284,7 +284,3 @@ class Session:
             self._refuse_closed()
             await self._room.clear()
             yield self._room.copy
-
-
-async def _ended(closing: asyncio.Future[None]) -> None:
-    await asyncio.shield(closing)
