@@ -20,6 +20,7 @@ from bailiwick.stores.history.capture import Allowance, Elsewhere
 from bailiwick.stores.history.contents import SMALL_BYTES_MAX
 from bailiwick.stores.history.core import HistoryCore
 from bailiwick.stores.history.ledger import EntryOutcome
+from bailiwick.stores.history.moving_places import MovingPlaces
 from bailiwick.stores.history.states import (
     CAME,
     UNKNOWN,
@@ -30,7 +31,7 @@ from bailiwick.stores.history.states import (
     seen,
     with_content,
 )
-from bailiwick.stores.history.steps import Planned, Step, plan_of, renamed
+from bailiwick.stores.history.steps import Planned, Step, plan_of
 from bailiwick.versions import Conflict, Done, Mark
 
 _CHANGED = "it was changed meanwhile"
@@ -61,7 +62,7 @@ class Applier:
         self._after: dict[int, PlaceState | None] = {}
         self._before: dict[int, PlaceState] = {}
         self._dropped: list[int] = []
-        self._standing: dict[ScopedPath, PlaceState | None] = {}  # what our own steps have left
+        self._standing = MovingPlaces[PlaceState | None]()  # what our own steps have left
         self._done: list[Step] = []
 
     async def carry_out(self, verb: str, planned: Planned) -> Done:
@@ -160,7 +161,7 @@ class Applier:
                 found = msgspec.structs.replace(found, sha256=one.kept.sha256, lost=one.kept.lost)
             self._before[one.number] = found
         if step.origin is not None:
-            self._standing = renamed(self._standing, step.origin, step.path)
+            self._standing.move(step.origin, step.path)
         self._standing[step.path] = left
 
     async def _check(self, one: _Ready, handle: Handle) -> PlaceState | None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.history.states import PlaceState
 from bailiwick.versions import ChangeKind, Conflict, Plan, Touch
-
-Value = TypeVar("Value")
 
 
 class Step(NamedTuple):
@@ -96,15 +94,3 @@ def _touch(step: Step, whole: set[ScopedPath]) -> Touch:
         mode_before=None if now is None else now.mode,
         target=None if known is None else known.target,
     )
-
-
-def renamed(
-    places: dict[ScopedPath, Value], here: ScopedPath, home: ScopedPath
-) -> dict[ScopedPath, Value]:
-    """What is known by place, with what lies in ``here`` put into ``home``. What was known of that
-    one is about what stood there before, and is gone."""
-    return {
-        path.relative_to(here).beneath(home) if path.lies_in(here) else path: value
-        for path, value in places.items()
-        if not path.lies_in(home)
-    }

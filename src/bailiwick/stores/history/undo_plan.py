@@ -14,6 +14,7 @@ from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.history.capture import Elsewhere, Looker
 from bailiwick.stores.history.ledger import HistoryEntry, HistoryLedger
+from bailiwick.stores.history.moving_places import MovesMade, MovingPlaces
 from bailiwick.stores.history.states import (
     CAME,
     SET,
@@ -24,7 +25,7 @@ from bailiwick.stores.history.states import (
     is_same,
     with_content,
 )
-from bailiwick.stores.history.steps import Planned, Step, renamed
+from bailiwick.stores.history.steps import Planned, Step
 from bailiwick.versions import Conflict, Touch
 
 
@@ -39,12 +40,12 @@ class UndoPlanner:
         self._ledger = ledger
         self._looker = looker
         self._steps: list[Step | None] = []
-        self._conflicts: dict[ScopedPath, str] = {}
+        self._conflicts = MovingPlaces[str]()
         self._moved: list[Touch] = []
         # The picture: what places are by now; the steps planned for each; and moves taken back.
-        self._picture: dict[ScopedPath, PlaceState | None] = {}
-        self._planned: dict[ScopedPath, list[int]] = {}
-        self._moves: list[tuple[ScopedPath, ScopedPath]] = []
+        self._picture = MovingPlaces[PlaceState | None]()
+        self._planned = MovingPlaces[list[int]]()
+        self._moves = MovesMade()
         self._moved_at = -1
 
     async def plan(self, entries: Sequence[HistoryEntry]) -> Planned:
@@ -123,9 +124,12 @@ class UndoPlanner:
         else:
             is_found = now is not None and not self._is_made(path)
             found_at = self._found_at(path) if is_found else None
-            self._planned.setdefault(path, []).append(len(self._steps))
-            self._steps.append(Step(path, now, before, found_at, times=times))
+            self._add(path, Step(path, now, before, found_at, times=times))
         self._picture[path] = before
+
+    def _add(self, path: ScopedPath, step: Step) -> None:
+        self._planned[path] = [*self._planned.get(path, ()), len(self._steps)]
+        self._steps.append(step)
 
     def _is_made(self, path: ScopedPath) -> bool:
         """Whether what stands at a place on the picture is made by an earlier step."""
@@ -157,12 +161,11 @@ class UndoPlanner:
         if now.type == "directory" and found_at is not None:
             await self._tell_moved(found_at, here, home)
         self._moved_at = len(self._steps)
-        self._planned.setdefault(here, []).append(len(self._steps))
-        self._steps.append(Step(home, now, now, found_at, origin=here))
-        self._moves.append((here, home))
-        self._picture = renamed(self._picture, here, home)
-        self._planned = renamed(self._planned, here, home)
-        self._conflicts = renamed(self._conflicts, here, home)
+        self._add(here, Step(home, now, now, found_at, origin=here))
+        self._moves.add(here, home)
+        self._picture.move(here, home)
+        self._planned.move(here, home)
+        self._conflicts.move(here, home)
         self._picture[here] = None
         self._picture[home] = now if went is None else with_content(went, now)
 
@@ -210,12 +213,7 @@ class UndoPlanner:
 
     def _found_at(self, path: ScopedPath) -> ScopedPath | None:
         """Where a place of the picture is in the tree as it stands: moves are not made yet."""
-        for here, home in reversed(self._moves):
-            if path.lies_in(home):
-                path = path.relative_to(home).beneath(here)
-            elif path.lies_in(here):
-                return None
-        return path
+        return self._moves.before(path)
 
     async def _check_directory_above(self, path: ScopedPath) -> None:
         above = path.parent
@@ -227,8 +225,8 @@ class UndoPlanner:
 
     async def _check_empty(self, path: ScopedPath) -> None:
         """A directory that is to go must hold nothing on the picture by then."""
-        for place, state in self._picture.items():
-            if state is not None and place != path and place.lies_in(path):
+        for place in self._picture.inside(path):
+            if self._picture[place] is not None:
                 raise _Conflicted("it holds something that was not there when it was made")
         found_at = None if self._is_made(path) else self._found_at(path)
         handle = None if found_at is None else await self._looker.place(found_at)
