@@ -432,6 +432,8 @@ class _Publication:
         expected = {"expected": wanted} if wanted.conditional else {}
         if touch.kind == "moved":
             assert touch.origin is not None
+            if touch.sets_mode:
+                await self._set_mode_at(path, before)
             moved, back = await self._entry(path), await self._entry(touch.origin)
             with closing(moved), closing(back):
                 await self._store.move(moved, back, replace=False)
@@ -453,8 +455,7 @@ class _Publication:
     async def close_directories(self) -> None:
         """Give new directories the modes that would have kept everything out of them."""
         for path, mode in reversed(self._modes):
-            with closing(await self._entry(path)) as entry:
-                await self._store.set_mode(entry, mode)
+            await self._set_mode_at(path, mode)
 
     async def _entry(self, path: ScopedPath) -> Handle:
         return await unfollowed(self._store, path)
@@ -508,6 +509,14 @@ class _Publication:
             # The version of a directory changes with every name in it: it is held by its contents.
             expected = {} if touch.type == "directory" else {"expected": self._expected(origin)}
             await self._store.move(source, entry, replace=False, **expected)
+        if touch.sets_mode:
+            await self._set_mode_at(touch.path, touch.mode)
+
+    async def _set_mode_at(self, path: ScopedPath, mode: int | None) -> None:
+        """Of what came here just now: nobody expects anything of its place."""
+        assert mode is not None
+        with closing(await self._entry(path)) as entry:
+            await self._store.set_mode(entry, mode)
 
     async def _remove(self, entry: Handle, touch: Touch) -> None:
         if touch.type == "directory":

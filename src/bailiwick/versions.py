@@ -217,6 +217,11 @@ class Touch(NamedTuple):
     version: str | None = None
 
     @property
+    def sets_mode(self) -> bool:
+        """Whether what was there before has another mode afterwards."""
+        return None not in (self.mode, self.mode_before) and self.mode != self.mode_before
+
+    @property
     def effect(self) -> tuple[object, ...]:
         """All of it but the version, which is another one each time it is carried out."""
         return self[:-1]

@@ -26,6 +26,7 @@ GOES_BACK = {
     "over another, taken back, and removed": "one a b, reject, two b -",
     "over another, and removed there": "one a c, one c -",
     "over another in a directory that is moved then": "one a d/x, one d e",
+    "to where another went, in a directory that is moved then": "one d/x -, one a d/x, one d e",
 }
 
 LOSES_A_THIRD = {

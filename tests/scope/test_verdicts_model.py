@@ -127,6 +127,8 @@ async def test_whatever_is_said_of_a_fork_it_and_its_tree_are_one_in_the_end(
 @hypothesis.example([], [("remove", "a", "")], [(True, [0, 2]), (False, [0])], False)
 @hypothesis.example([], [("remove", "b", ""), ("link", "b", "b/a")], [(False, [0, 1])], False)
 @hypothesis.example([], [("remove", "a", ""), ("write", "a", "1")], [(True, [0])], False)
+@hypothesis.example([], [("move", "c/b", "a/c"), ("chmod", "a/c", "755")], [], False)
+@hypothesis.example([], [("move", "c/b/c", "a/c"), ("chmod", "a/c", "700")], [(False, [0])], False)
 async def test_whatever_is_said_of_what_an_agent_did_the_rest_can_be_said_too(
     tmp_path_factory, kind, planted, steps, verdicts, accepts
 ):
@@ -160,6 +162,12 @@ async def test_whatever_is_said_of_what_an_agent_did_the_rest_can_be_said_too(
 )
 @hypothesis.example([], [("chmod", "a/a", "755"), ("lines", "a/a", [1])], [0], True)
 @hypothesis.example([("move", "a", "c/c")], [("write", "a", "1"), ("remove", "c", "")], [0], False)
+@hypothesis.example([], [("move", "c/b/c", "a/c"), ("chmod", "a/c", "700")], [0], True)
+@hypothesis.example([], [("move", "c/b/c", "a/c"), ("chmod", "a/c", "700")], [1], True)
+@hypothesis.example(
+    [], [("move", "c/b/c", "a/c"), ("lines", "a/c", [1]), ("chmod", "a/c", "700")], [0], True
+)
+@hypothesis.example([], [("move", "c/b", "a/c"), ("chmod", "a/c", "755")], [0], False)
 async def test_a_run_is_taken_back_piece_by_piece(
     tmp_path_factory, kind, planted, steps, numbers, by_hunk
 ):

@@ -20,10 +20,15 @@ _PATHS_BETWEEN_PAUSES: Final = 256
 
 
 class MoveBack(NamedTuple):
-    """Where a directory lies, and where it lay."""
+    """Where a directory lies, and where it lay, with which mode."""
 
     origin: ScopedPath
     home: ScopedPath
+    mode: int
+
+    @property
+    def ends(self) -> tuple[ScopedPath, ScopedPath]:
+        return self.origin, self.home
 
 
 class MovedBack(NamedTuple):
@@ -44,7 +49,7 @@ async def moved_back(
     made = {each.path for each in altered if each.type == "directory"}
     back = MovedBack([], [], [])
     for move in moves:
-        ends = [end for other in moves if other is not move for end in other]
+        ends = [end for other in moves if other is not move for end in other.ends]
         comes = [each.path for each in altered if each.type is not None]
         is_apart = not any(map(move.home.lies_in, ends)) and not any(
             each.lies_in(move.home) or each.lies_in(move.origin) for each in ends
@@ -94,9 +99,11 @@ async def _beneath(
                 continue
             stat = await store.stat(entry)
             home = path.relative_to(move.origin).beneath(move.home)
+            mode = stat.mode & 0o777
             yield Touch(
                 home, "moved", stat.type, path, size=stat.size, size_before=stat.size,
-                mode=stat.mode & 0o777, mode_before=stat.mode & 0o777, target=stat.target,
+                mode=move.mode if path == move.origin else mode, mode_before=mode,
+                target=stat.target,
             )  # fmt: skip
             if stat.type == "directory":
                 names = [each.name for each in (await store.children(entry)).entries]

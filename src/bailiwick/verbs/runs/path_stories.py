@@ -151,6 +151,8 @@ class PathStory(NamedTuple):
 
     def mode_state(self, modes: ModeChange) -> HunkState:
         """Whether what the run made of its mode still stands."""
+        if self.is_back and (self.now is None or self.now.path != self.home):
+            return "undone"  # it was put there anew, as it was
         now = None if self.now is None else self.now.mode
         return "undone" if now == modes.before else "stands" if now == modes.after else "changed"
 
@@ -486,8 +488,7 @@ def change_of(run: str, story: PathStory) -> RunChange | None:
     ]  # fmt: skip
     if not hunks and kind != "updated":
         hunks = [_whole_hunk(run, story)]
-    else:
-        hunks += _mode_hunk(run, story)
+    hunks += _mode_hunk(run, story)
     if not hunks:
         return None
     return RunChange(

@@ -88,7 +88,7 @@ class PlannedReturn:
             self.after[each.path] = 0
         for path in self.after:
             self.after[path] = self._awaited(path)
-        ends = {end for move in self.moves for end in move}
+        ends = {end for move in self.moves for end in move.ends}
         self.conflicts += [Conflict(path, WHOLE_RUN) for path in self._again.keys() & ends]
         self.altered = sorted(settled.values(), key=lambda each: each.path.order)
 
@@ -172,8 +172,8 @@ def plan_return(
     planned = PlannedReturn()
     for story in stories:
         if story.is_back:
-            continue
-        if story.is_text:
+            _add_mode(planned, run, story, contents, hunks)
+        elif story.is_text:
             _add_text(planned, run, story, contents, hunks)
         else:
             _add_whole(planned, run, story, contents, hunks)
@@ -210,9 +210,27 @@ def _add_text(
     if now is None and (not chosen or "stands" not in states):
         return  # gone already
     kept = data if data or not is_whole else None
-    return_text(planned, home, before, now, kept, modes and modes.before)
+    mode = _mode_again(story, now) if goes_back and now is not None else modes and modes.before
+    return_text(planned, home, before, now, kept, mode)
     if goes_back:
         planned.come_again(story.replaced, contents)
+
+
+def _add_mode(
+    planned: PlannedReturn,
+    run: str,
+    story: PathStory,
+    contents: Mapping[str, bytes],
+    hunks: Collection[str] | None,
+) -> None:
+    """What lies where it lay has the mode that it had; what others have made of it since stays."""
+    modes, now = _chosen_modes(run, story, hunks), story.now
+    if modes is None or now is None or now.path != story.home:
+        return
+    if story.mode_state(modes) == "changed":
+        planned.conflicts.append(Conflict(story.path, _CHANGED))
+        return
+    return_whole(planned, story.path, now._replace(mode=modes.before), now, contents)
 
 
 def _chosen_modes(run: str, story: PathStory, hunks: Collection[str] | None) -> ModeChange | None:
@@ -262,17 +280,25 @@ def _add_whole(
         planned.conflicts.append(Conflict(story.path, _CHANGED))
         return
     if modes and before and now and now.path == before.path and not differs(before, after):
-        # What others have made of it since stays, with the mode that it had.
-        return_whole(planned, story.path, now._replace(mode=modes.before), now, contents)
+        _add_mode(planned, run, story, contents, hunks)
         return
     if is_same(now, before):
         return
     if not is_same(now, after):
         planned.conflicts.append(Conflict(story.path, _CHANGED))
         return
+    if before is not None and now is not None and before.type == now.type:
+        before = before._replace(mode=_mode_again(story, now))
     return_whole(planned, story.path, before, now, contents)
     if story.is_moved:
         planned.come_again(story.replaced, contents)
+
+
+def _mode_again(story: PathStory, now: StoryContent) -> int:
+    """The mode of what is put back: that from before the run, unless others have set it since."""
+    modes = story.modes
+    is_left = modes is not None and story.mode_state(modes) == "stands"
+    return modes.before if modes is not None and is_left else now.mode
 
 
 def return_whole(
@@ -290,7 +316,7 @@ def return_whole(
         planned.conflicts.append(Conflict(path, WHOLE_RUN))
         return
     if before is not None and now is not None and moved and before.type == "directory":
-        planned.moves.append(MoveBack(now.path, before.path))
+        planned.moves.append(MoveBack(now.path, before.path, before.mode))
         return
     base = None if now is None else base_of(now)
     if now is not None and (before is None or moved):

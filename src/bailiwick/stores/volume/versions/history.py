@@ -175,11 +175,11 @@ class _Found:
 
     async def directories(self, path: ScopedPath, until: int) -> list[_Name]:
         """The directories that stand at a path or were removed from it, the newest first. What lay
-        in one that was moved away is told where it went."""
+        in one that was moved away is told where it went, from before it came there, too."""
         found = [_Name(BoundName(self._tree.view.root, DIRECTORY), 0, until)]
         for name in path.parts:
             found = [
-                each
+                each._replace(born=0) if await self._was_elsewhere(*each[:2]) else each
                 for above in found
                 async for each in self.names(above, name)
                 if each.bound.kind == DIRECTORY
@@ -198,13 +198,13 @@ class _Found:
             died, since = min(ended, since), born
             if kind != NOTHING and directory.born < died and born < directory.died:
                 yield _Name(BoundName(node, kind), born, died)
-                if self._own and await self._was_elsewhere(node, born):
+                if self._own and await self._was_elsewhere(BoundName(node, kind), born):
                     return
 
-    async def _was_elsewhere(self, node: int, born: int) -> bool:
+    async def _was_elsewhere(self, bound: BoundName, born: int) -> bool:
         """Whether a node had a name before."""
         view = self._tree.view
-        rows = await self._tree.session.rows(_NAMED, view.volume, view.branch, node, born, 1)
+        rows = await self._tree.session.rows(_NAMED, view.volume, view.branch, bound.node, born, 1)
         return bool(rows)
 
     async def add_node(self, bound: BoundName, until: int) -> None:
