@@ -5,6 +5,7 @@ import time
 import msgspec
 
 from bailiwick.build import governed, own
+from bailiwick.postgres.clock import SharedClock
 
 
 class Clock:
@@ -29,4 +30,6 @@ def put_in_place(monkeypatch):
 
     monkeypatch.setattr(own, "own_machine", machine)
     monkeypatch.setattr(governed, "own_machine", machine)
+    # As if the clock of the database had gone on as well.
+    monkeypatch.setattr(SharedClock, "time_ns", lambda self: clock.time_ns() + self._off_ns)
     return clock

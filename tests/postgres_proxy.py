@@ -8,15 +8,18 @@ but not counted: which connections have learnt which is left to chance.
 import asyncio
 import contextlib
 import struct
+import subprocess
+import sys
 import threading
 
+from tests.laws.citations import ROOT
 from tests.s3 import HOST
 from tests.waiting import let_pass
 
 TRIPS = (b"Q", b"S", b"H")
 """Query, Sync and Flush, by the first letter of the message."""
 
-QUERY, PARSE, BIND, EXECUTE = b"Q", b"P", b"B", b"E"
+QUERY, PARSE, BIND, EXECUTE, SYNC = b"Q", b"P", b"B", b"E", b"S"
 
 CHANGING = (b"INSERT INTO", b"UPDATE", b"DELETE FROM")
 HEARTBEAT = b"state_servers"
@@ -39,6 +42,7 @@ class PostgresProxy:
         self._lost_trip = None
         self._commits_to_lose = 0
         self._last_words = None
+        self._stalls_commit = False
 
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._serve, HOST, 0)
@@ -73,6 +77,10 @@ class PostgresProxy:
         """Nothing gets through any more once these words have. Returns an event for that."""
         self._last_words = words, asyncio.Event()
         return self._last_words[1]
+
+    def stall_commit(self):
+        """Nothing gets through any more once the next commit has, of whatever kind it is."""
+        self._stalls_commit = True
 
     def flow(self):
         self._flows.set()
@@ -149,6 +157,9 @@ class PostgresProxy:
                 if self.latency_s:
                     await let_pass(self.latency_s)
             await self._flows.wait()
+            if self._stalls_commit and watch.commits and head[:1] in (QUERY, SYNC):
+                self._stalls_commit = False
+                self._flows.clear()
             writer.write(head + body)
             if is_last:
                 loses.set()
@@ -177,7 +188,7 @@ class _CommitWatch:
             self.commits = name in self._changing and not self._in_transaction
         elif kind == QUERY:
             self.commits = b"COMMIT" in body
-            self._in_transaction = b"BEGIN" in body and not self.commits
+            self._in_transaction = body.startswith(b"BEGIN") and not self.commits
 
 
 class ProxyThread:
@@ -222,6 +233,17 @@ class ProxyThread:
         finally:
             self._loop.call_soon_threadsafe(self._proxy._flows.set)
 
+    def stall_for(self, seconds):
+        """Nothing gets through from now on, for so long."""
+        self._loop.call_soon_threadsafe(self._proxy._flows.clear)
+        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._proxy._flows.set)
+
+    def stall_commit(self):
+        self._loop.call_soon_threadsafe(self._proxy.stall_commit)
+
+    def flow(self):
+        self._loop.call_soon_threadsafe(self._proxy.flow)
+
     def slow_down(self, seconds):
         """So long for every trip."""
         self._proxy.latency_s = seconds
@@ -235,3 +257,49 @@ class ProxyThread:
 
     def cut(self):
         self._run(self._proxy.cut())
+
+
+class ProxyProcess:
+    """A proxy in a process of its own, as a network is: what is measured does not wait for it."""
+
+    def __init__(self, postgres, latency_s):
+        self._postgres = postgres
+        self._words = [sys.executable, "-m", __name__, str(postgres.port), str(latency_s)]
+
+    def __enter__(self):
+        self._process = subprocess.Popen(
+            self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        self.dsn = self._postgres.dsn_at(int(self._process.stdout.readline()))
+        return self
+
+    def __exit__(self, *_):
+        self._process.communicate(timeout=60)
+
+    @property
+    def trips(self):
+        print(file=self._process.stdin, flush=True)
+        return int(self._process.stdout.readline())
+
+
+class _Standing:
+    """A PostgreSQL that another process has started."""
+
+    def __init__(self, port):
+        self.port = port
+
+    def dsn_at(self, port):
+        return str(port)
+
+
+async def carry(port, latency_s):
+    """Says where it listens, and for every line that it is given how many trips there were."""
+    loop = asyncio.get_running_loop()
+    async with PostgresProxy(_Standing(port), latency_s) as proxy:
+        print(proxy.dsn, flush=True)
+        while await loop.run_in_executor(None, sys.stdin.readline):
+            print(proxy.trips, flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(carry(int(sys.argv[1]), float(sys.argv[2])))

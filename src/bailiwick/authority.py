@@ -20,6 +20,7 @@ from bailiwick.audit import AuthorityRecord, shown
 from bailiwick.call import Caller, Machine
 from bailiwick.errors import (
     BailiwickError,
+    Busy,
     Closed,
     MissingAccess,
     ParseError,
@@ -48,12 +49,13 @@ from bailiwick.hook import Hooks
 from bailiwick.limits import Limits
 from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, OPERATIONS, Access, Command
 from bailiwick.paths import parse
+from bailiwick.patience import waiting
 from bailiwick.periodic_task import PeriodicTask
 from bailiwick.policies.explanation import Explanation
 from bailiwick.policies.manifest import manifest_grants
 from bailiwick.policies.rule import check_root_pattern, check_subject_pattern
 from bailiwick.policies.rules import RulePolicy
-from bailiwick.root_plans import OpenedRoot, RootPlan, close_root
+from bailiwick.root_plans import OpenedRoot, RootPlan, close_root, opened_for_all
 from bailiwick.root_questions import RootRequest, ask_for_root, root_request
 from bailiwick.scope import Delegation, Lent, Scope
 from bailiwick.state.approvals.desk import ApprovalDesk
@@ -503,14 +505,21 @@ class CoreAuthority:
             return self._temps[name][0]
         opening = self._opened.get(name)
         if opening is None:
-            opening = asyncio.ensure_future(self._plan(name).open())
-            self._opened[name] = opening
-        try:
-            return await asyncio.shield(opening)
-        except BaseException:
-            if opening.done() and (opening.cancelled() or opening.exception() is not None):
-                self._opened.pop(name, None)
-            raise
+            opening = self._opened[name] = asyncio.ensure_future(opened_for_all(self._plan(name)))
+            opening.add_done_callback(partial(self._forget_failed, name))
+        with waiting() as seconds:
+            await asyncio.wait((opening,), timeout=seconds)
+            if not opening.done():
+                raise Busy(
+                    "the root is still being opened", hint="try again in a moment",
+                    details={"retry_after_s": 1.0},
+                )  # fmt: skip
+            return opening.result()
+
+    def _forget_failed(self, name: str, opening: asyncio.Future[OpenedRoot]) -> None:
+        """The next who asks tries again."""
+        if opening.cancelled() or opening.exception() is not None:
+            self._opened.pop(name, None)
 
     def _grant_for(
         self,

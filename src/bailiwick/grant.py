@@ -6,7 +6,7 @@ A grant is the whole of a caller's power over one root. It can be narrowed, neve
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -90,16 +90,25 @@ REASON_CHARACTERS_MAX = 1_000
 """A reason is a sentence: it stands on the grant, in every record, and before a person."""
 
 
+STANDING_ABOVE: Final = ("user:", "core:")
+"""How subjects begin that are persons or the host."""
+
+
 def subject_stands_above(text: str) -> bool:
     """Whether a subject, as text, is a person or the host, who hand out what others may do."""
-    return text.startswith(("user:", "core:"))
+    return text.startswith(STANDING_ABOVE)
 
 
 def parse_subject(text: str) -> Subject:
     """The subject that a text such as ``agent_run:c1/r7`` names: the inverse of ``str``."""
     if not isinstance(text, str):
         raise ParseError("a subject is named by text, such as user:ann")
-    kind, _, name = text.partition(":")
+    kind, colon, name = text.partition(":")
+    if not colon:
+        raise ParseError(
+            f"{text[:80]!r} names no subject",
+            hint=f"it is written KIND:NAME, such as agent_run:chat/1: {', '.join(SUBJECT_KINDS)}",
+        )
     _check_id(name, f"{text[:80]!r} names no subject")
     if kind == "agent_run":
         conversation, _, run = name.rpartition("/")

@@ -176,6 +176,10 @@ class Limits(Value, frozen=True, kw_only=True):
     """Tokens of ended leases that a volume remembers, the newest: an older one is refused, be it
     the newest of its path. Each is a row that the change of a whole directory looks at."""
 
+    removed_counted_max: Amount = 10_000
+    """Names in a directory of a volume that are counted when it is removed whole, so that it takes
+    the same whatever lies in it: some milliseconds. Of a larger one it is told that more went."""
+
     history_default: Amount = 100
     """Versions told in one call unless asked otherwise."""
 
@@ -252,7 +256,8 @@ class Limits(Value, frozen=True, kw_only=True):
     """How long an idempotency key is remembered: who repeats a request does so within a day."""
 
     idempotency_keys_max: Amount = 10_000
-    """Keys of one caller that are remembered at a time: one every nine seconds, all day long."""
+    """Keys of one caller in the root that are remembered at a time: one every nine seconds, all day
+    long."""
 
     idempotency_answer_bytes_max: Amount = 1 * MiB
     """The largest answer that is kept with a key: a batch of a thousand operations is some 400 KiB.

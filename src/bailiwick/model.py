@@ -283,14 +283,23 @@ class DiffResult(Value, frozen=True, kw_only=True):
 
 
 class ChangeResult(Value, frozen=True, kw_only=True):
-    """A change that has no content of its own: make_dir, remove, move, symlink, set_mode …"""
+    """A change that has no content of its own: make_dir, remove, move, symlink, set_mode …
+
+    ``count`` is how many objects were removed or copied. With ``count_truncated`` they were more
+    than that, and not counted further.
+    """
 
     path: ScopedPath
     changed: bool
     request_id: str
     destination: ScopedPath | None = None
     count: int = 1
+    count_truncated: bool = False
     version: str | None = None
+
+
+class MoreThan(int):
+    """More than so many: what a store says that has stopped counting."""
 
 
 class Change(Value, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ is what a caller types. Every verb belongs to exactly one operation.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Literal, cast, get_args
 
 import msgspec
@@ -143,6 +144,14 @@ a question can still show whole. More goes by a file, or by its input."""
 
 _SYSTEM = ("/usr/bin/", "/bin/", "/usr/local/bin/")
 """Directories of the system, which nobody writes to from within a sandbox."""
+
+
+def environment_of(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Variables as a command carries them. Raises `ParseError` for a name of which a part would be
+    taken for the value."""
+    if any("=" in str(name) for name in variables):
+        raise ParseError("the name of a variable holds no =")
+    return tuple(f"{name}={value}" for name, value in variables.items())
 
 
 class Command(Value, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from bailiwick.change_log import Logged
 from bailiwick.errors import BailiwickError
 from bailiwick.events import LogFeed
 from bailiwick.model import Change
+from bailiwick.patience import for_nobody
 from bailiwick.store import Watches
 
 _log = logging.getLogger("bailiwick.events")
@@ -181,6 +182,7 @@ class RecentFeed(LogFeed):
 
     async def _tell_news(self) -> None:
         """One at a time, for all; what is added meanwhile is told by the next round."""
+        for_nobody()
         try:
             while self._news and not self._closed:
                 self._news = False

@@ -9,6 +9,7 @@ import msgspec
 
 from bailiwick.grant import Grant, Root
 from bailiwick.limits import Limits
+from bailiwick.patience import for_nobody
 from bailiwick.pipeline import Pipeline
 from bailiwick.scope import Scope
 from bailiwick.verbs.walks.ignore_files import Ignores
@@ -35,6 +36,13 @@ class RootPlan(msgspec.Struct, frozen=True, kw_only=True):
     host_path: str | None
     limits: Limits
     open: Callable[[], Awaitable[OpenedRoot]]
+
+
+async def opened_for_all(plan: RootPlan) -> OpenedRoot:
+    """A root that many wait for, each as long as it can: who comes first does not decide for how
+    long it is tried."""
+    for_nobody()
+    return await plan.open()
 
 
 async def close_root(opened: OpenedRoot) -> None:

@@ -21,6 +21,8 @@ from tests.authority.attempts import (
 from tests.authority.support import ALLOW_ALL, Person, governed, refusal, rule
 from tests.scope.support import plant
 
+pytestmark = pytest.mark.slow
+
 OTHER = """
 [[root]]
 id = "other"

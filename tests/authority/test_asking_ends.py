@@ -284,3 +284,21 @@ async def test_whoever_is_asked_ends_nothing_but_the_asking(tmp_path, raised):
         fs = await house.scope(asker=leaving)
         assert (await refusal(fs.write_text("kept.txt", "x"))).kind == "approval_timeout"
         assert await house.tree() == before
+
+
+@pytest.mark.spec("RUN-1", "ASK-2", "AUDIT-1")
+async def test_a_question_that_waits_is_one_on_record_and_in_its_run(tmp_path):
+    async with governed(tmp_path, ASKS + surfaced()) as house:
+        await house.plant(TREE)
+        fs = await house.scope()
+        act = ACTS["edit"][0]
+        approval = await waits(fs, act)
+        assert await waits(fs, act) == approval
+        waited = [each for each in await house.operations() if each.outcome == "denied"]
+        assert [each.approval_id for each in waited] == [approval, approval]
+        (run,) = [each for each in await fs.runs() if each.front == "http"]
+        assert (run.questions, run.approved) == (1, 0)
+        await house.authority.approvals.answer(approval, "once", by="user:ann", front="cli")
+        await act(fs.with_caller("http", wait_s=0.0))
+        (run,) = [each for each in await fs.runs() if each.front == "http"]
+        assert (run.questions, run.approved) == (1, 1)

@@ -21,6 +21,8 @@ from tests.authority.support import (
 )
 from tests.authority.test_quotas import bounded
 
+pytestmark = pytest.mark.slow
+
 SECRET = b"TOKEN=marmalade"
 STORES = pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
 HASH = hashlib.sha256(SECRET).hexdigest()

@@ -165,6 +165,47 @@ async def test_a_directory_that_is_moved_brings_nothing_within_reach(tmp_path, e
 
 
 @pytest.mark.usefixtures("needs_bubblewrap")
+@pytest.mark.spec("EXEC-4", "POL-2")
+@pytest.mark.parametrize("effect", KEPT_AT_ONE_NAME)
+async def test_nobody_moves_what_is_kept_from_them_before_their_own_program(tmp_path, effect):
+    """What is hidden from a program is hidden by its place: whoever runs it may not change that
+    meanwhile."""
+
+    async def moves(agent, person):
+        for work in (
+            agent.move("d", "t"), agent.move("d/key", "key"), agent.copy("d/key", "key"),
+        ):  # fmt: skip
+            assert await refusal(work) is not None
+        await _or_refusal(agent.copy("d", "t", recursive=True))  # what may be read of it
+
+    assert b"SECRET" not in await found_while_running(tmp_path, effect, moves)
+
+
+@pytest.mark.usefixtures("needs_bubblewrap")
+@pytest.mark.spec("EXEC-4")
+@pytest.mark.parametrize("effect", KEPT_AT_ONE_NAME)
+async def test_control_it_shows_where_somebody_else_moves_it(tmp_path, effect):
+    async def moves(agent, person):
+        await person.move("d/key", "key")
+
+    assert b"SECRET" in await found_while_running(tmp_path, effect, moves)
+
+
+async def found_while_running(tmp_path, effect, moves):
+    """What a program finds of the secret that it looks for after the moves."""
+    rules = KEPT_AT_ONE_NAME[effect] + MAY_RUN
+    async with governed(tmp_path, rules, on_disk=True, state_dir=tmp_path / "state") as house:
+        await house.plant({"d/key": "SECRET\n", "d/b": "b\n"})
+        agent = await house.scope(RUNNING)
+        async with agent.exec(shell="echo; read _; grep -r SECRET .", stdin="pipe") as running:
+            async for _ in running:
+                break
+            await moves(agent, await house.bare())
+            await running.write(b"\n")
+            return b"".join([piece.data async for piece in running])
+
+
+@pytest.mark.usefixtures("needs_bubblewrap")
 @pytest.mark.spec("EXEC-4", "EXEC-8")
 async def test_what_came_along_unread_is_not_told_by_what_stands_where_it_went(tmp_path):
     """Whether it is the same as a guess of one's own told what it is."""

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import bailiwick
 from tests.authority.two_worlds import SET_TIME_NS, opened
 
+pytestmark = pytest.mark.slow
+
 TREE = {
     "pub/a": "one\ntwo\n", "pub/sub/b": "bee\n", "d/e/f": "eff\n", "d/g": "gee\ntwo\n",
     "l": "-> secret", "lk": "-> secret/key", "d/up": "-> ../secret/sub", "pub/pem": "-> x.pem",
@@ -222,7 +224,6 @@ async def test_an_agent_is_told_the_same_whatever_is_kept_from_it(data, narrowed
     await _lived("memory", narrowed, kept, steps)
 
 
-@pytest.mark.slow
 @pytest.mark.spec("POL-1", "PAST-3", "VOL-5", "OVER-1")
 @pytest.mark.parametrize("kind", ["disk", "history", "volume", "overlay"])
 @hypothesis.settings(max_examples=30)

@@ -1,6 +1,7 @@
 """Quotas and trust through real verbs: nothing passes a bound, and what fails is given back."""
 
 import asyncio
+import errno
 import io
 import itertools
 import logging
@@ -9,6 +10,10 @@ import tarfile
 import pytest
 
 import bailiwick
+from bailiwick.paths import REMOVED, RESERVED_PREFIX
+from bailiwick.stores.disk import syscalls
+from bailiwick.stores.disk.store import DiskStore
+from bailiwick.testing.faults import device_fault
 from tests.authority.support import EVERYTHING, ME, governed, refusal, rule
 from tests.waiting import until
 
@@ -216,6 +221,77 @@ async def test_what_fails_or_is_cancelled_is_given_back(tmp_path, where):
         assert house.counted() == counted
 
     await bounded(tmp_path, where, use, bytes=100)
+
+
+@pytest.mark.spec("AUTH-8", "TREE-2")
+@WHERE
+async def test_of_a_removal_that_ends_halfway_what_is_gone_is_given_back(
+    tmp_path, where, monkeypatch
+):
+    unlink, left = syscalls.unlink, 5
+
+    def failing(name, *, dir_fd):
+        nonlocal left
+        if left == 0:
+            raise OSError(errno.EIO, "refused")
+        left -= 1
+        unlink(name, dir_fd=dir_fd)
+
+    async def use(house):
+        fs = house.fs
+        for number in range(9):
+            await fs.write_bytes(f"d/{number % 3}/{number}", b"x" * 10, parents=True)
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(syscalls, "unlink", failing)
+            assert (await refusal(fs.remove("d", recursive=True))).kind == "io_error"
+        assert house.counted() == await house.real() == (40, 4)
+        await fs.remove("d", recursive=True)
+        assert house.counted() == (0, 0)
+
+    await bounded(tmp_path, where, use, on_disk=True, bytes=100, files=10)
+
+
+@pytest.mark.spec("AUTH-8", "TREE-2")
+@WHERE
+async def test_of_a_removal_that_fails_when_all_is_gone_all_is_given_back(
+    tmp_path, where, monkeypatch
+):
+    remove = DiskStore.remove
+
+    async def failing(*given, **named):
+        await remove(*given, **named)
+        raise device_fault()
+
+    async def use(house):
+        fs = house.fs
+        await fs.write_bytes("d/n", b"x" * 10, parents=True)
+        monkeypatch.setattr(DiskStore, "remove", failing)
+        assert (await refusal(fs.remove("d", recursive=True))).kind == "io_error"
+        assert house.counted() == await house.real() == (0, 0)
+
+    await bounded(tmp_path, where, use, on_disk=True, bytes=100, files=10)
+
+
+@pytest.mark.spec("AUTH-8", "DISK-9")
+async def test_what_a_killed_removal_has_left_counts_as_nothing(tmp_path):
+    place = tmp_path / "tree"
+    rest = place / REMOVED / f"{RESERVED_PREFIX}0123456789ab-1"
+    rest.mkdir(parents=True)
+    (rest / "f").write_bytes(b"x" * 5_000)
+    (place / "d/in").mkdir(parents=True)
+    (place / "d/in/f").write_bytes(b"x" * 300)
+    options = {"on_disk": True, "place": place, "state_dir": tmp_path / "state"}
+    async with governed(tmp_path, **options, **on_root(bytes=100)) as house:
+        fs = await house.scope()
+        assert (await refusal(fs.write_bytes("n", b"x"))).kind == "quota_exceeded"
+        # A place that is too full can be emptied, and of two who do it one gives back.
+        twice = fs.remove("d", recursive=True), fs.remove("d", recursive=True)
+        ends = await asyncio.gather(*twice, return_exceptions=True)
+        assert [getattr(each, "kind", None) for each in ends] == [None, "path_not_found"]
+        assert tuple(fs._pipeline.meter.used_by_root("workspace:demo")) == (0, 0)
+        assert (await refusal(fs.write_bytes("n", b"x" * 101))).kind == "quota_exceeded"
+        await fs.write_bytes("n", b"x" * 100)
+    assert (rest / "f").exists()
 
 
 async def _closed_at(work, waits):

@@ -19,6 +19,8 @@ from tests.authority.support import EVERYTHING, House, governed, refusal
 from tests.scope.every_verb import SECRET, TWO_ROOTS, VERBS, VERSIONED
 from tests.scope.support import plant, unruled
 
+pytestmark = pytest.mark.slow
+
 SUBJECTS = {
     "user": bailiwick.User("u"),
     "core": bailiwick.Core("c"),

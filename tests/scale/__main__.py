@@ -111,6 +111,12 @@ def memory(held):
         yield statistics.median(early), statistics.median(late), max(of_one)
 
 
+def longest(crowd):
+    """What took longest, and who asked: some are answered once a person has been."""
+    each_one = ((*each.slowest, type(each).__name__) for each in crowd)
+    return sorted(each_one, reverse=True)[:6]
+
+
 def verify(cluster, crowd):
     """What is wrong, in words."""
 
@@ -161,7 +167,7 @@ def main():
         print(json.dumps({
             "faults": faults, "done": done,
             "told": sum((each.kinds for each in crowd), collections.Counter()),
-            "slowest": sorted((each.slowest for each in crowd), reverse=True)[:6],
+            "slowest": longest(crowd),
             "memory_mib": list(memory(held)), "wrong": wrong,
         }, indent=1))  # fmt: skip
     sys.exit(bool(wrong))

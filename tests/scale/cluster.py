@@ -73,6 +73,10 @@ class Server:
         self._log.close()
 
 
+_LIMITS = "limits = {idempotency_keys_max = 1_000_000}\n"
+"""Hundreds of faults take long, and every change of the drive has a key of its own."""
+
+
 class Cluster:
     """To be used as a context. Requests go to any server, as a load balancer without memory would
     send them. What the servers say to PostgreSQL goes through ``proxy``."""
@@ -94,7 +98,7 @@ class Cluster:
             self.s3.make_bucket("fleet")
             blobs = self.s3.url("fleet", "blobs").replace("?", "%3F").replace("&", "%26")
             dsn = self.proxy.through(self.postgres.dsn)
-            config = fleet_config(dsn, blobs)
+            config = fleet_config(dsn, blobs, more_of_root=_LIMITS)
             for number in range(SERVERS):
                 key = self.servers[0].key if self.servers else None
                 server = Server(self._folder / f"server{number}", config, key)

@@ -293,6 +293,25 @@ async def test_patient_job_waits_for_company_but_not_for_ever():
         assert (numbers(database), database.transactions) == ([1, 2], 1)
 
 
+@pytest.mark.spec("AUDIT-4", "HTTP-11")
+async def test_who_is_told_to_come_again_has_broken_nothing(tmp_path):
+    """As whoever asks under a key while the first request under it is under way: others would have
+    had their changes refused."""
+    database = Database.open(str(tmp_path), [NUMBERS])
+    try:
+
+        def come_again(connection):
+            raise Busy("it is under way")
+
+        for told in (1, 3):  # alone, and together with others
+            asked = [database.write(come_again) for _ in range(told)]
+            refused = await asyncio.gather(*asked, return_exceptions=True)
+            assert {type(each) for each in refused} == {Busy}
+            assert not database.broken
+    finally:
+        await database.aclose()
+
+
 def test_submitted_job_that_fails_is_counted_and_marks_the_state_broken(caplog):
     def fails(connection):
         raise LookupError("no")

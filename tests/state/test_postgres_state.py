@@ -3,20 +3,24 @@
 import asyncio
 import contextlib
 import threading
+import time
+import types
 
 import asyncpg
 import pytest
 
 from bailiwick.errors import Busy, IoError, Unsupported
 from bailiwick.limits import Limits
+from bailiwick.patience import AT_ONCE_S, keeping
 from bailiwick.state.database import DatabasePart
 from bailiwick.state.postgres import connection as connection_module
 from bailiwick.state.postgres import pulse as pulse_module
 from bailiwick.state.postgres import schema as schema_module
 from bailiwick.state.postgres.database import open_in_postgres
+from bailiwick.state.postgres.standstill import Standstill
 from tests.postgres_proxy import PostgresProxy
 from tests.state.rooms import PARTS, Rooms, held, real_clock, standing_grant
-from tests.waiting import until
+from tests.waiting import loop_turns, until
 
 NUMBERS = DatabasePart("numbers", ("CREATE TABLE numbers (n INTEGER NOT NULL UNIQUE) STRICT;",))
 LATER = DatabasePart("numbers", (*NUMBERS.versions, "ALTER TABLE numbers ADD COLUMN name TEXT;"))
@@ -66,8 +70,8 @@ async def test_a_commit_whose_answer_is_lost_is_looked_up(dsn, tmp_path, monkeyp
             """The server commits, and the connection ends before it can say so."""
             said = self._raw.execute
 
-            async def execute(statements):
-                await said(statements)
+            async def execute(statements, **how):
+                await said(statements, **how)
                 self._raw.terminate()
                 raise ConnectionResetError
 
@@ -102,6 +106,8 @@ WHERE granted AND locktype = 'advisory' AND objid = {connection_module.WRITING}
 AND state = 'idle in transaction' AND now() - state_change > interval '100 ms'
 """
 """The server has taken what was asked, and not only been sent it."""
+
+_WAITED_FOR = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 
 @pytest.mark.spec("SCALE-6")
@@ -161,6 +167,136 @@ async def test_all_who_share_a_turn_that_does_not_come_are_told_at_once_to_try_a
 
 
 @pytest.mark.spec("SCALE-6")
+async def test_who_has_no_more_patience_is_told_and_what_they_wanted_never_happens(dsn, tmp_path):
+    """Be it begun already, or not."""
+    async with opened(dsn, tmp_path) as database:
+        other = await asyncpg.connect(dsn)
+        try:
+            await other.execute("SELECT pg_advisory_lock($1)", connection_module.WRITING)
+            patient = asyncio.ensure_future(database.write(add(1)))
+            await until(lambda: asyncio.to_thread(database.read, _WAITED_FOR))
+            with keeping(AT_ONCE_S), pytest.raises(Busy):
+                await database.write(add(2))
+            assert not patient.done()
+            await other.execute("SELECT pg_advisory_unlock($1)", connection_module.WRITING)
+            await patient
+            await other.execute("SELECT pg_advisory_lock($1)", connection_module.WRITING)
+            with keeping(AT_ONCE_S), pytest.raises(Busy):
+                await database.write(add(3))
+        finally:
+            await other.close()
+        await until(lambda: not database.broken)
+        await database.write(add(4))
+        assert numbers(database) == [1, 4]
+
+
+@pytest.mark.spec("SCALE-6", "AUDIT-4")
+async def test_who_has_no_more_patience_ends_the_transaction_of_nobody_else(dsn, tmp_path):
+    """Neither of those who wait, nor of what is written for nobody, as records are."""
+    kept = []
+
+    async def hurried(database):
+        with keeping(4 * AT_ONCE_S):
+            await database.write(add(2))
+
+    async with opened(dsn, tmp_path) as database:
+        first, second = [await asyncpg.connect(dsn) for _ in range(2)]
+        lock = f"SELECT pg_advisory_lock({connection_module.WRITING})"
+        try:
+            await first.execute(lock)
+            before = asyncio.ensure_future(database.write(add(1)))
+            await until(lambda: asyncio.to_thread(database.read, _WAITED_FOR))
+            behind = asyncio.ensure_future(second.execute(lock))
+            await until(lambda: asyncio.to_thread(_count, database, _WAITED_FOR, 2))
+            told = asyncio.ensure_future(hurried(database))
+            await loop_turns()
+            patient = asyncio.ensure_future(database.write(add(3)))
+            await loop_turns()
+            database.submit(add(4), ended=kept.append)
+            await first.close()
+            await before
+            await behind
+            with pytest.raises(Busy):
+                await told
+            assert not patient.done()
+        finally:
+            await second.close()
+        await patient
+        await until(lambda: kept)
+        assert kept == [None]
+        assert numbers(database) == [1, 3, 4]
+        assert database.failures == 0
+
+
+@pytest.mark.spec("SCALE-6")
+async def test_who_has_less_patience_waits_no_longer_for_what_is_done_before_it(dsn, tmp_path):
+    """In the same transaction, by somebody who has a little more."""
+
+    async def ended_after(database, job, seconds):
+        begun = time.monotonic()
+        with keeping(seconds), contextlib.suppress(Busy):
+            await database.write(job)
+        return time.monotonic() - begun
+
+    def slow(connection):
+        connection.execute("SELECT pg_sleep(3.7)")
+
+    async with opened(dsn, tmp_path) as database:
+        other = await asyncpg.connect(dsn)
+        try:
+            await other.execute("SELECT pg_advisory_lock($1)", connection_module.WRITING)
+            before = asyncio.ensure_future(database.write(add(1)))
+            await until(lambda: asyncio.to_thread(database.read, _WAITED_FOR))
+            more = asyncio.ensure_future(ended_after(database, slow, 3.9))
+            less = asyncio.ensure_future(ended_after(database, add(2), 2.3))
+            await loop_turns()
+        finally:
+            await other.close()
+        await before
+        assert await less < 2.3 + 2 * AT_ONCE_S
+        await more
+
+
+@pytest.mark.spec("SCALE-6")
+async def test_an_event_loop_stands_still_for_slow_answers_only_for_a_part_of_its_time(
+    dsn, tmp_path, monkeypatch
+):
+    """However many ask, each of whom is answered: nobody else's request would be looked at."""
+    clock = [0.0]
+    async with opened(dsn, tmp_path) as database:
+        monkeypatch.setattr(database, "_standstill", Standstill(lambda: clock[0]))
+        begun, answered = time.monotonic(), 0
+        with contextlib.suppress(Busy):
+            for _ in range(20):
+                database.read("SELECT pg_sleep(1.0)")
+                answered += 1
+        assert 4 <= answered <= 6
+        assert time.monotonic() - begun < 9.0
+        assert await asyncio.to_thread(numbers, database) == []
+        await until(lambda: database.is_answering)
+        with pytest.raises(Busy, match="slowly"):
+            database.read("SELECT 1")
+        clock[0] += 11.0
+        assert database.read("SELECT 1") == [(1,)]
+
+
+@pytest.mark.spec("SCALE-6")
+def test_quick_answers_are_as_many_as_are_asked_for():
+    standstill = Standstill()
+
+    def answered():
+        standstill.refuse()
+        standstill.note(0.2)
+        return True
+
+    assert all(answered() for _ in range(10_000))
+
+
+def _count(database, sql, least):
+    return len(database.read(sql)) >= least
+
+
+@pytest.mark.spec("SCALE-6")
 async def test_a_database_that_does_not_answer_is_waited_for_only_so_long(
     postgres, tmp_path, monkeypatch
 ):
@@ -186,6 +322,34 @@ async def test_a_database_that_does_not_answer_is_waited_for_only_so_long(
         await database.write(
             lambda connection: connection.execute("INSERT INTO stalled VALUES (2)")
         )
+
+
+@pytest.mark.spec("SCALE-6")
+async def test_a_database_that_answers_others_is_not_silent(dsn, tmp_path, monkeypatch):
+    """Where a machine has much to do a beat may be late, again and again."""
+
+    async def late(_pulse):
+        raise TimeoutError
+
+    own = DatabasePart("late", ("CREATE TABLE late (n INTEGER NOT NULL) STRICT;",))
+    async with opened(dsn, tmp_path, own) as database:
+        clock = types.SimpleNamespace(now=time.monotonic(), monotonic=lambda: clock.now)
+        monkeypatch.setattr(pulse_module.Pulse, "_beat", late)
+        monkeypatch.setattr(pulse_module, "time", clock)
+        for _ in range(4):
+            clock.now += 0.8 * pulse_module._SILENT_S
+            assert database.read("SELECT n FROM late") == []
+        for number in range(4):
+            clock.now += 0.8 * pulse_module._SILENT_S
+            await database.write(
+                lambda connection, n=number: connection.execute("INSERT INTO late VALUES (?)", (n,))
+            )
+        assert database.is_answering
+        assert not database.broken
+        clock.now += 1.2 * pulse_module._SILENT_S
+        assert not database.is_answering
+        with pytest.raises(Busy):
+            database.read("SELECT n FROM late")
 
 
 @pytest.mark.spec("SCALE-5")
@@ -281,6 +445,45 @@ async def test_who_serves_is_known_to_all(dsn, tmp_path):
         name = second.owner.name
         await second.aclose()
         assert not first.owner.is_alive(name)
+
+
+def last_heard_of(seconds, since_set_on=0.0):
+    """By a database whose clock was ``since_set_on`` by so much, just before it was asked."""
+
+    async def ask(*_):
+        now = time.time()
+        return [(int((now + since_set_on) * 1e6), int((now - seconds) * 1e6))]
+
+    return ask
+
+
+@pytest.mark.spec("SCALE-5")
+async def test_only_time_in_which_the_database_was_away_does_not_count_against_a_server(
+    postgres, tmp_path
+):
+    """Where it is away now and then, the dead are known to be dead all the same: what they had
+    begun would be nobody's for as long as that goes on."""
+    async with PostgresProxy(postgres) as proxy, opened(proxy.dsn, tmp_path) as database:
+        pulse = database._pulse
+        assert not await pulse.is_alive(last_heard_of(schema_module.ALIVE_S + 1.0), "another")
+        with proxy.stalled():
+            await until(lambda: not database.is_answering)  # for 2.5 seconds
+        await until(lambda: database.is_answering)
+        assert await pulse.is_alive(last_heard_of(schema_module.ALIVE_S + 1.0), "another")
+        assert not await pulse.is_alive(last_heard_of(schema_module.ALIVE_S * 10), "another")
+
+
+@pytest.mark.spec("SCALE-5")
+async def test_nobody_dies_of_a_clock_that_is_set_on(dsn, tmp_path):
+    """Nor while this machine sleeps, of which its own clock knows nothing."""
+    async with opened(dsn, tmp_path) as database:
+        pulse = database._pulse
+        assert await pulse.is_alive(last_heard_of(1.0, since_set_on=3600.0), "another")
+        pulse._beaten_us -= 3600 * 1_000_000  # it was set on since the last beat
+        beaten = pulse._beaten_us
+        await until(lambda: pulse._beaten_us > beaten)
+        assert await pulse.is_alive(last_heard_of(3600.0), "another")
+        assert not await pulse.is_alive(last_heard_of(3601.0 + schema_module.ALIVE_S), "another")
 
 
 @pytest.mark.spec("SCALE-5")

@@ -1,6 +1,7 @@
 """Temporary roots: private while they live, gone when their owner is, however that went."""
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -200,6 +201,24 @@ def test_a_directory_without_rights_goes_too(directory):
     os.chmod(f"{place.path}/a", 0)
     place.close()
     assert names(directory) == []
+
+
+REMOVING = """
+import os, sys
+from bailiwick.state import temps
+temps._remove(os.open(sys.argv[1], os.O_RDONLY), "shut")
+"""
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="nothing takes capabilities away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has them")
+def test_a_directory_without_rights_goes_for_root_without_its_powers(tmp_path):
+    (tmp_path / "shut" / "in").mkdir(parents=True)
+    for each in (tmp_path / "shut" / "in", tmp_path / "shut"):
+        each.chmod(0)
+    without = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
+    subprocess.run([*without, sys.executable, "-c", REMOVING, str(tmp_path)], check=True)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_place_that_others_can_enter_is_refused(directory):

@@ -53,6 +53,35 @@ async def test_a_token_is_found_by_its_secret_and_kept_as_a_hash(tmp_path):
             assert again.encode() not in file.read_bytes()
 
 
+@pytest.mark.spec("HTTP-2", "AUDIT-1", "SCALE-6")
+async def test_a_secret_that_a_name_has_already_is_the_same_token(tmp_path):
+    """As servers that serve together are each given it: one that starts ends what nobody does."""
+    one, two = (Kept(str(tmp_path / "state")) for _ in range(2))
+    chosen = "chosen-by-somebody"
+    given = {"by": ANN, "front": "http", "secret": chosen}
+    assert await one.book.issue("http", "user:local", **given) == chosen
+    first = one.book.find(chosen.encode())
+    two.now += 1
+    assert await two.book.issue("http", "user:local", **given) == chosen
+    for kept in (one, two):
+        assert kept.book.find(chosen.encode()) == first
+    assert len(one.records) == 1
+    assert two.records == []
+    # Whatever is different is another one.
+    for kept, more in ((two, {"origin": "a file"}), (one, {"expires_in": 60.0}), (two, {})):
+        await kept.book.issue("http", "user:local", **given, **more)
+        other = kept.book.find(chosen.encode())
+        assert other != first, more
+        first = other
+    await two.book.issue("http", "user:other", **given)
+    assert one.book.find(chosen.encode()).subject == "user:other"
+    await two.book.issue("http", "user:other", by=ANN, front="http", secret="another-by-somebody")
+    assert one.book.find(chosen.encode()) is None
+    assert (len(one.records), len(two.records)) == (2, 4)
+    await one.database.aclose()
+    await two.database.aclose()
+
+
 @pytest.mark.spec("HTTP-2")
 async def test_another_process_knows_at_once(tmp_path):
     one, two = (Kept(str(tmp_path / "state")) for _ in range(2))

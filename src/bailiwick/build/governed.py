@@ -209,6 +209,8 @@ async def _compose(
     directory = state_directory(source, state_dir)
     machine, places = own_machine(), places_of(source, directory)
     database = await in_thread(open_state, source, directory, let_go=Database.aclose)
+    if database.is_shared:
+        machine = msgspec.structs.replace(machine, time_ns=database.time_ns)
     try:
         return await _compose_on(database, source, machine, places, synchronising, surface)
     except BaseException:

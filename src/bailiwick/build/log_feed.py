@@ -17,6 +17,7 @@ from bailiwick.change_log import ChangeLog, Logged
 from bailiwick.errors import BailiwickError
 from bailiwick.events import Listener
 from bailiwick.model import Change
+from bailiwick.patience import for_nobody
 from bailiwick.recent import RecentFeed
 from bailiwick.store import Noticed
 
@@ -96,6 +97,7 @@ class StoreFeed(RecentFeed):
 
     async def _look(self, seen: int) -> None:
         """Whether another process changed something. Ends when nobody waits or listens."""
+        for_nobody()
         try:
             end = await self._changes.end()
         except BailiwickError as error:

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from bailiwick.errors import NotADirectory, PathNotFound, SymlinkEscape, TooManyLinks
 from bailiwick.model import EntryType, Symlinks
-from bailiwick.paths import ScopedPath, from_parts, link_steps
+from bailiwick.paths import RESERVED_PREFIX, ScopedPath, from_parts, link_steps
 
 Place = TypeVar("Place")
 
@@ -35,7 +35,8 @@ async def walk(
 
     ``..`` in a link's text is physical: it leaves the directory that the walk has really come to.
     A name that is missing ends the walk if the caller typed it; one that a link's text demands is
-    `PathNotFound`, since nobody asked for it to be made.
+    `PathNotFound`, since nobody asked for it to be made. So is one that is reserved for ourselves:
+    no caller could say it.
     """
     trail, names = [root], list[str]()
     ahead = deque((name, True) for name in path.parts)
@@ -53,7 +54,8 @@ async def walk(
             names.pop()
             here = trail[-1]
             continue
-        child = await tree.find(here, name)
+        is_hidden = not typed and name.startswith(RESERVED_PREFIX)
+        child = None if is_hidden else await tree.find(here, name)
         if child is None:
             if not typed:
                 raise PathNotFound("a link leads to nothing", path=path)

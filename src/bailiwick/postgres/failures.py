@@ -79,6 +79,14 @@ def from_postgres(error: BaseException) -> BailiwickError:
     return InternalError(f"the database refused a statement (SQLSTATE {code})")
 
 
+def in_doubt() -> IoError:
+    """For a commit that was not answered, of which nobody can tell whether it has happened."""
+    return IoError(
+        "the database gave no answer in time, and may have done it", errno=errno.ETIMEDOUT,
+        hint="look, or ask again under the same Idempotency-Key", details=dict(SOON),
+    )  # fmt: skip
+
+
 def is_lost(error: BaseException) -> bool:
     """Whether the answer was lost on the way, and with it what became of the statement."""
     if isinstance(error, asyncpg.PostgresError):

@@ -46,13 +46,24 @@ class ServerPlace(NamedTuple):
         return _HELD_PART * min(self.statement_s, self.lock_s)
 
     @property
+    def answer_s(self) -> float:
+        """How long a statement is waited for: a server that answers ends it itself before that."""
+        return self.statement_s + _SILENT_S
+
+    @property
+    def raised_s(self) -> float:
+        """How long a statement is waited for where an operator lets it take longer than statements
+        do as a rule, and else no time."""
+        is_raised = self.statement_s > Limits().database_statement_seconds_max
+        return self.answer_s if is_raised else 0.0
+
+    @property
     def options(self) -> dict[str, Any]:
         """What every connection is made with."""
         return {
             "dsn": self.dsn,
             "timeout": self.connect_s,
-            # For a server that does not answer at all; one that does ends the statement itself.
-            "command_timeout": self.statement_s + _SILENT_S,
+            "command_timeout": self.answer_s,
             "statement_cache_size": _STATEMENTS_KEPT,
             "max_cached_statement_lifetime": 0,
             "server_settings": {

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable, Collection
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from bailiwick import operations
 from bailiwick.call import Target
 from bailiwick.grant import Subject, check_access, check_globs
+from bailiwick.late_module import LateModule
 from bailiwick.model import Change
 from bailiwick.operations import Access
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.scope.core import Delegates, Delegation, ScopeCore, seen_from
-from bailiwick.verbs import watch
+
+if TYPE_CHECKING:
+    from bailiwick.verbs import watch
+else:
+    watch = LateModule("bailiwick.verbs.watch")
 
 
 class GoverningVerbs(ScopeCore):

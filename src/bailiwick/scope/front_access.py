@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from bailiwick import operations
 from bailiwick.call import Caller, Target
-from bailiwick.errors import ApprovalDenied
+from bailiwick.errors import ApprovalDenied, Busy, IoError
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import check_new_name, parse
 from bailiwick.policy import Ask, Decision
@@ -51,13 +51,22 @@ def with_file_max(scope: Called, file_bytes: int) -> Called:
 
 
 def has_review_notes(scope: ReviewVerbs) -> bool:
-    """Whether people took back anything that the holder is to be told of with its next result."""
-    return scope._has_review_notes()
+    """Whether people took back anything that the holder is to be told of with its next result.
+    Where nobody can tell by now there is another next result: whatever was done has that of its
+    own."""
+    try:
+        return scope._has_review_notes()
+    except (Busy, IoError):
+        return False
 
 
 async def review_notes(scope: ReviewVerbs) -> list[ReviewNote]:
-    """What the holder is to be told of what people took back, which is told once."""
-    return await scope._review_notes() if scope._has_review_notes() else []
+    """What the holder is to be told of what people took back, which is told once; later, where
+    that cannot be found out by now."""
+    try:
+        return await scope._review_notes() if scope._has_review_notes() else []
+    except (Busy, IoError):
+        return []
 
 
 async def waiting_review_notes(scope: ReviewVerbs) -> list[ReviewNote]:

@@ -197,11 +197,15 @@ def _changed(made: Sequence[MadeChange], kind: str, request_id: str) -> ChangeRe
     change = max(
         (each.change for each in made if each.change.kind == kind), key=lambda each: len(each.path)
     )
-    count = 1 + len(change.beneath) if kind == "deleted" else 1
+    count, more = 1, False
+    if kind == "deleted":
+        more = change.beneath_truncated
+        count = len(change.beneath) if more else 1 + len(change.beneath)
     moved = change.origin is not None
     return ChangeResult(
         path=change.origin if change.origin is not None else change.path, changed=True,
         request_id=request_id, destination=change.path if moved else None, count=count,
+        count_truncated=more,
     )  # fmt: skip
 
 
@@ -268,7 +272,7 @@ async def _copied(
     beneath = [each for each in came if each.lies_in(to)] or came
     return ChangeResult(
         path=source, changed=True, request_id=request_id, destination=beneath[0],
-        count=len(beneath),
+        count=len(beneath), count_truncated=top.beneath_truncated,
     )  # fmt: skip
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from bailiwick import operations
 from bailiwick.call import PastView, Target
 from bailiwick.errors import ParseError
+from bailiwick.late_module import LateModule
 from bailiwick.model import DiffResult, EntryType, Found, Page, Stat
 from bailiwick.paths import PathText, parse
 from bailiwick.scope.core import ScopeCore
 from bailiwick.search.results import GrepResult
 from bailiwick.verbs import diff, entries, find, grep, listing
 from bailiwick.verbs.arguments import check_all
-from bailiwick.verbs.working_copies import bring_back
+
+if TYPE_CHECKING:
+    from bailiwick.verbs.working_copies import bring_back
+else:
+    bring_back = LateModule("bailiwick.verbs.working_copies.bring_back")
 
 
 class LookingVerbs(ScopeCore):

@@ -19,12 +19,14 @@ class Task:
     ``ended`` runs on ``loop``, or on the writer's thread where that is None. ``due`` is when the
     task is to be begun at the latest, by the monotonic clock: it may wait so long for company.
     ``still_due`` is asked when it would be begun for its own sake: when it has to be after all, or
-    None where there is nothing left to do. ``watched`` is for a caller that stands still for a
-    moment until the task is done.
+    None where there is nothing left to do. ``until`` is when whoever waits has no more patience, by
+    the monotonic clock. ``watched`` is for a caller that stands still for a moment until the task
+    is done.
     """
 
     __slots__ = (
-        "_claim", "control", "due", "ended", "job", "loop", "outcome", "still_due", "watched"
+        "_claim", "control", "due", "ended", "job", "loop", "outcome", "still_due", "until",
+        "watched",
     )  # fmt: skip
 
     def __init__(
@@ -36,6 +38,7 @@ class Task:
         control: bool = False,
         due: float = 0.0,
         still_due: Callable[[], float | None] | None = None,
+        until: float | None = None,
     ) -> None:
         self.job = job
         self.ended = ended
@@ -43,6 +46,7 @@ class Task:
         self.control = control
         self.due = due
         self.still_due = still_due
+        self.until = until
         self.watched: Watched | None = None
         self.outcome: TaskDone | None = None  # once it was told
         self._claim = threading.Lock()

@@ -13,8 +13,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
@@ -23,6 +23,7 @@ import apsw
 
 from bailiwick.errors import FORKED, Busy, Closed, IoError
 from bailiwick.finishing import CLOSED, cancel_at_next_await, wait_through_cancellation
+from bailiwick.patience import level, never_begun
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.fork_safety import wait_for_at_fork
 from bailiwick.sqlite.pace import CommitPace
@@ -54,6 +55,10 @@ class Frame:
 
     def begin(self) -> None:
         """The transaction has begun: nobody else can write until it ends."""
+
+    def end_by(self, until: float) -> None:
+        """After `begin`: when the patience of those ends who share the transaction, by the
+        monotonic clock."""
 
     def committing(self, *, control: bool) -> AbstractContextManager[None] | None:
         """What surrounds the commit, if anything; ``control`` says that a task in it was marked
@@ -97,6 +102,7 @@ class WriterThread:
         self.failures = 0
         self.broken = False
         self.last_error: str | None = None
+        self.last_errno: int | None = None
         self._connection = connection
         # Kept: to make a cursor for every statement takes as long as some of them.
         self._execute = connection.cursor().execute
@@ -133,12 +139,18 @@ class WriterThread:
             self._queue.put(task)
 
     async def run(
-        self, job: Callable[[apsw.Connection], Result], *, control: bool = False
+        self,
+        job: Callable[[apsw.Connection], Result],
+        *,
+        control: bool = False,
+        begun_within_s: float | None = None,
     ) -> Result:
         """Run ``job`` in a transaction, and return what it returned: durable when this returns.
 
         Cancelled before its turn the job never runs; later it is carried to its end, and the
-        cancellation is delivered at the next await. Raises `Closed`, and what the job raised.
+        cancellation is delivered at the next await. Raises `Busy` where its turn does not come
+        within ``begun_within_s`` seconds, and then it never runs either, `Closed`, and what the job
+        raised.
         """
         alone = self._pace.goes_on() or await self._pace.is_alone()
         inline = alone and self._never_waits and self._queue.empty()
@@ -147,7 +159,8 @@ class WriterThread:
             return cast(Result, done.unwrap())
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[Result] = loop.create_future()
-        task = Task(job, partial(_settle, waiting), loop, control=control)
+        until = None if begun_within_s is None else time.monotonic() + begun_within_s
+        task = Task(job, partial(_settle, waiting), loop, control=control, until=until)
         if alone and not self._never_waits:
             done = self._run_watched(task)
             if done is not None:
@@ -155,7 +168,8 @@ class WriterThread:
         if task.watched is None:
             self.put(task)
         try:
-            return await waiting
+            with _withdrawn_after(begun_within_s, task, waiting):
+                return await waiting
         except CLOSED:
             if not task.claim():
                 self._pass()
@@ -260,14 +274,18 @@ class WriterThread:
             tasks, open_ = self._gather()
             if open_ and all(task.still_due is not None for task in tasks):
                 tasks = [task for task in tasks if self._is_due(task)]
-            mine = [task for task in tasks if task.claim()]
-            if mine:
-                with self.busy:
-                    begun = time.perf_counter()
-                    tried = self._run_together(mine)
-                if len(mine) == 1:
-                    self._pace.took(time.perf_counter() - begun)
-                self._deliver(tried)
+            for together in _of_one_patience(tasks):
+                self._do([task for task in together if task.claim()])
+
+    def _do(self, mine: list[Task]) -> None:
+        if not mine:
+            return
+        with self.busy:
+            begun = time.perf_counter()
+            tried = self._run_together(mine)
+        if len(mine) == 1:
+            self._pace.took(time.perf_counter() - begun)
+        self._deliver(tried)
 
     def _gather(self) -> tuple[list[Task], bool]:
         """What is to be done next, and whether more can come. Waits until the first is due."""
@@ -357,7 +375,7 @@ class WriterThread:
                     if len(waiting) == 1:
                         task = waiting.popleft()
                         group.append(TaskDone())
-                        self._transaction_of_one(task.job, task.control, group[0])
+                        self._transaction_of_one(task.job, task.control, group[0], until=task.until)
                     else:
                         self._transaction(waiting, group)
             except BaseException as error:
@@ -378,9 +396,12 @@ class WriterThread:
         if not self._patient:
             self._wait(patiently=True)
         changes = connection.total_changes()
+        untils = [task.until for task in waiting if task.until is not None]
         self._execute("BEGIN IMMEDIATE")
         try:
             self._frame.begin()
+            if untils:
+                self._frame.end_by(min(untils))
             while waiting:
                 task = waiting.popleft()
                 self._try(task.job, group)
@@ -401,6 +422,7 @@ class WriterThread:
         attempt: TaskDone,
         *,
         patiently: bool = True,
+        until: float | None = None,
     ) -> None:
         """One job as a transaction, without a savepoint: what is to be undone is all there is."""
         connection, execute = self._connection, self._execute
@@ -410,6 +432,8 @@ class WriterThread:
         execute("BEGIN IMMEDIATE")
         try:
             self._frame.begin()
+            if until is not None:
+                self._frame.end_by(until)
             self._running = attempt
             attempt.is_begun = True
             try:
@@ -461,12 +485,14 @@ class WriterThread:
         execute("RELEASE task")
 
     def _note_failure(self, error: BaseException) -> None:
-        """Remember a failure of the machine; that a task refused its caller is none."""
+        """Remember a failure of the machine; that a task refused its caller is none, also where it
+        told them to come again. A database that is busy has an error of its own as the cause."""
+        told_to_come_again = isinstance(error, Busy) and error.__cause__ is None
         if isinstance(error, apsw.Error):
             error = from_sqlite(error, self._whose)
-        if isinstance(error, IoError | Busy):
+        if isinstance(error, IoError | Busy) and not told_to_come_again:
             self.broken = True
-            self.last_error = str(error)
+            self.last_error, self.last_errno = str(error), error.errno
 
     def _finish(self, done: TaskDone) -> None:
         """Put an error of SQLite in our words, and do what was to be done after the commit."""
@@ -497,6 +523,19 @@ class WriterThread:
                 _log.debug("an event loop was closed before its writes were acknowledged")
 
 
+def _of_one_patience(tasks: list[Task]) -> list[list[Task]]:
+    """Those who share a transaction, in their order: where somebody's patience may end before it,
+    only those who are about as patient. The most patient come first, and with them what nobody
+    waits for: whoever waits after that goes by it."""
+    if all(task.until is None for task in tasks):
+        return [tasks]
+    now = time.monotonic()
+    by_level: dict[int, list[Task]] = {}
+    for task in tasks:
+        by_level.setdefault(level(task.until, now), []).append(task)
+    return [by_level[each] for each in sorted(by_level, reverse=True)]
+
+
 def _end_all(tried: list[_Tried]) -> None:
     for task, done in tried:
         _end(task, done)
@@ -513,6 +552,26 @@ def _run_guarded(action: Callable[..., None], *given: object) -> None:
         action(*given)
     except Exception as error:
         _log.error("a callback of a writer failed", exc_info=error)
+
+
+def _withdrawn_after(
+    seconds: float | None, task: Task, waiting: asyncio.Future[Any]
+) -> AbstractContextManager[None]:
+    """Have a task never run whose turn does not come while it is waited for so long."""
+    return _NO_TURN if seconds is None else _withdrawing(seconds, task, waiting)
+
+
+@contextmanager
+def _withdrawing(seconds: float, task: Task, waiting: asyncio.Future[Any]) -> Iterator[None]:
+    def withdraw() -> None:
+        if not waiting.done() and task.claim():
+            waiting.set_exception(never_begun())
+
+    timer = waiting.get_loop().call_later(seconds, withdraw)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _settle(

@@ -32,6 +32,7 @@ from bailiwick.errors import (
     BailiwickError,
     Busy,
     Closed,
+    IoError,
     PermissionDenied,
     Unsupported,
     from_os_error,
@@ -41,6 +42,8 @@ from bailiwick.model import Durability
 from bailiwick.sqlite import fork_safety
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.tasks import Task
+from bailiwick.sqlite.whose import is_new
+from bailiwick.sqlite.write_ahead import write_ahead
 from bailiwick.sqlite.writer import Frame, WriterThread
 from bailiwick.state.epoch import Epoch
 from bailiwick.state.owner import StateOwner
@@ -115,6 +118,10 @@ class Database:
     def is_answering(self) -> bool:
         """Whether what keeps it has answered lately."""
         return True
+
+    def time_ns(self) -> int:
+        """How late it is for all who share it."""
+        return time.time_ns()
 
     def __init__(
         self,
@@ -199,10 +206,9 @@ class Database:
             )
             try:
                 connection.set_busy_timeout(_BUSY_MS_MAX)
-                _check_whose(connection)
-                connection.pragma("journal_mode", "wal")
+                is_new(connection, _APPLICATION_ID, "state")  # another program's is left as it is
+                write_ahead(connection, bytes_kept=_WAL_BYTES_KEPT)
                 connection.pragma("synchronous", "full" if durability == "full" else "normal")
-                connection.pragma("journal_size_limit", _WAL_BYTES_KEPT)
                 owner = StateOwner.take(held, OWNERS_FOLDER)
                 try:
                     _prepare(connection, parts, owner)
@@ -351,6 +357,10 @@ class Database:
         """What the machine said when writing last failed."""
         return self._writer.last_error
 
+    def not_written(self, what: str) -> IoError:
+        """What to raise where nothing is done because writing last failed, and why it did."""
+        return IoError(f"{what}: {self.last_error}", errno=self._writer.last_errno)
+
     @property
     def is_closing(self) -> bool:
         """Whether no more jobs are taken; what is queued is still being done."""
@@ -437,15 +447,6 @@ def _locked_directory(directory: str) -> Iterator[int]:
     finally:
         fcntl.flock(held, fcntl.LOCK_UN)  # a child forked meanwhile holds it as well
         os.close(held)
-
-
-def _check_whose(connection: Connection) -> None:
-    """Refuse a database of another program before anything in it is changed."""
-    whose = connection.pragma("application_id")
-    if whose == _APPLICATION_ID:
-        return
-    if whose != 0 or connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
-        raise Unsupported(f"{FILE} is not a state of Bailiwick: another program made it")
 
 
 def _prepare(connection: Connection, parts: Sequence[DatabasePart], owner: StateOwner) -> None:

@@ -99,8 +99,8 @@ class IdempotencyBook:
     async def take(
         self, caller: str, counts_for: str, key: str, request: bytes, limits: Limits
     ) -> TakenKey | LeftKey | StoredAnswer:
-        """Take a key, or give the answer that was given under it. ``counts_for`` is the subject
-        against whose bounds it is held: see `bailiwick.state.grants.budgets`.
+        """Take a key, or give the answer that was given under it. ``counts_for`` says whose keys
+        are bounded together by ``limits``: see `bailiwick.state.grants.budgets`.
 
         Raises `ParseError` where the key was used for another request, `Busy` while the first is
         under way, `FileTooLarge` where its answer was not kept, `QuotaExceeded` where that subject

@@ -257,12 +257,12 @@ def _enter(stack: list[tuple[int, int, str]], parent: int, name: str) -> None:
 
 
 def _open_up(parent: int, name: str) -> None:
-    """Let the owner in, whatever mode a directory was given. Never through a link."""
-    if os.geteuid() == 0:
-        return
+    """Let the owner in, whatever mode a directory was given: root, too, may be kept out. Never
+    through a link."""
     with suppress(OSError):
         fd = os.open(name, _HOLD, dir_fd=parent)
         try:
-            os.chmod(f"/proc/self/fd/{fd}", 0o700)
+            if os.fstat(fd).st_mode & 0o700 != 0o700:
+                os.chmod(f"/proc/self/fd/{fd}", 0o700)
         finally:
             os.close(fd)

@@ -17,7 +17,7 @@ from bailiwick.errors import (
     PermissionDenied,
     SymlinkEscape,
 )
-from bailiwick.model import ChangeResult, EntryType, Expected, Stat
+from bailiwick.model import ChangeResult, EntryType, Expected, MoreThan, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath
 from bailiwick.proposal import Proposal
@@ -245,5 +245,6 @@ def _result(
         changed=changed,
         request_id=call.request_id,
         destination=destination,
-        count=count,
+        count=int(count),
+        count_truncated=isinstance(count, MoreThan),
     )

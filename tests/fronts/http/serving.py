@@ -50,10 +50,10 @@ def asking_config(place, *, root="demo", agents="agent_run:*", delete=False, sta
     return told + more
 
 
-def fleet_config(dsn, blobs, *, quota="", token="agent", delete=False):
+def fleet_config(dsn, blobs, *, more_of_root="", token="agent", delete=False):
     """That, for servers that share a database: its root is `fleet`, its agent has a token."""
     return asking_config(
-        f'volume = "{dsn}?volume=main&blobs={blobs}"\n{quota}', root="fleet",
+        f'volume = "{dsn}?volume=main&blobs={blobs}"\n{more_of_root}', root="fleet",
         agents="agent_run:c/*", delete=delete, state=f'[state]\nurl = "{dsn}"\npath = "beside"\n',
         more=f'[[token]]\nname = "{token}"\nsubject = "agent_run:c/1"\n',
     )  # fmt: skip

@@ -116,6 +116,12 @@ async def test_working_copies_are_looked_at_applied_and_given_up(tmp_path):
         assert (listed["id"], listed["command"][-1]) == (id, script)
         assert "+2\n" in (await client.get(f"/work/{id}/diff?path=b")).json()["text"]
         await refused(client.get(f"/work/{id}/diff?path=none"), 404, "path_not_found")
+        for verb in ("apply", "discard"):
+            for paths in (["none"], ["d", "none"]):
+                asked = client.post(f"/work/{id}/{verb}", json={"paths": paths})
+                await refused(asked, 404, "path_not_found")
+        assert len((await client.get(f"/work/{id}")).json()["changes"]) == 4
+        assert not (house.place / "d").exists()
         applied = await client.post(f"/work/{id}/apply", json={"paths": ["d"]})
         assert changed(applied.json()) == {("d", "created"), ("d/a", "created")}
         assert (house.place / "d" / "a").read_text() == "1\n"

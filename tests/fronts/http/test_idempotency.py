@@ -384,6 +384,20 @@ async def test_what_is_kept_is_bounded_and_collected(tmp_path):
         assert rows == [(2,)]
 
 
+@pytest.mark.spec("HTTP-11")
+async def test_what_is_kept_of_one_root_takes_no_room_of_others(tmp_path, monkeypatch):
+    (tmp_path / "tree").mkdir()
+    monkeypatch.setattr(idempotency, "Limits", lambda: Limits(idempotency_keys_max=2))
+    async with serving(tmp_path, config=ASKING.partition("[[rule]]")[0]) as house:
+        client = house.client()
+        for key in ("one", "two"):
+            assert (await append(client, key)).status_code in (200, 201)
+        grant = {"subject": "agent_run:c/9", "root": "workspace:main", "access": ["read"]}
+        keys = [{"idempotency-key": f"of-no-root-{number}"} for number in range(3)]
+        told = [await client.post("/grants", json=grant, headers=key) for key in keys]
+        assert [each.status_code for each in told] == [201, 201, 507]
+
+
 @pytest.mark.spec("HTTP-11", "HTTP-12")
 async def test_who_delegates_to_itself_keeps_no_more_answers(tmp_path):
     (tmp_path / "tree").mkdir()

@@ -3,6 +3,7 @@
 import pytest
 
 import bailiwick
+from bailiwick.state.runs.verdicts import VerdictBook
 from tests.fronts.http.serving import check_error, serving
 from tests.fronts.http.test_notices import listening
 
@@ -97,6 +98,33 @@ async def test_an_agent_is_told_once_what_was_taken_back(tmp_path):
         assert (note["note"], note["by"]) == ("keep the digit", "user:local")
         assert told["content"] == "1\n2\n3\n"
         assert "review" not in (await agent.get("/file?path=a")).json()
+
+
+@pytest.mark.spec("REVIEW-3", "SCALE-6")
+@pytest.mark.parametrize("step", ["has_notes", "take_notes"])
+@pytest.mark.parametrize("error", [bailiwick.Busy, bailiwick.IoError])
+async def test_what_was_done_is_answered_where_the_state_cannot_tell_what_was_taken_back(
+    tmp_path, monkeypatch, step, error
+):
+    """Who is told that nothing was done does it again. What was taken back is told later."""
+
+    def failing(*_):
+        raise error("the database of the state does not answer")
+
+    async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
+        person, agent = house.client(), await house.agent(*ALL)
+        await agent.post("/file/write", json={"path": "a", "content": "1\n"})
+        await agent.post("/file/write", json={"path": "b", "content": "b\n"})
+        (file, _) = (await person.get("/review")).json()["files"]
+        await person.post("/review", json={"reject": [file["hunks"][0]["id"]]})
+        with monkeypatch.context() as patched:
+            patched.setattr(VerdictBook, step, failing)
+            done = await agent.post("/file/append", json={"path": "b", "content": "more\n"})
+            assert done.status_code == 200, done.text
+            assert "review" not in done.json()
+        told = (await agent.get("/file?path=b")).json()
+        assert told["content"] == "b\nmore\n"
+        assert [each["path"] for each in told["review"]] == ["a"]
 
 
 @pytest.mark.spec("NOTE-1", "REVIEW-3")

@@ -47,3 +47,26 @@ async def test_the_client_has_runs(tmp_path):
         assert (await fs.undo(run=run.id, paths=["a.txt"])).undone == ["a.txt"]
         done = await fs.write_text("b.txt", "b\n")
         assert (await fs.undo(done.request_id)).undone == ["b.txt"]
+
+
+@pytest.mark.spec("RUN-1")
+async def test_lists_of_runs_say_where_they_were_cut_over_http_and_to_the_client(tmp_path):
+    async with (
+        serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house,
+        bailiwick.connect(house.url, token=house.token) as fs,
+    ):
+        for title in ("one", "two", "three"):
+            await fs.with_run(title=title).write_text("a.txt", title)
+        person = house.client()
+        told = (await person.get("/runs?limit=2")).json()
+        assert [each["title"] for each in told["runs"]] == ["three", "two"]
+        assert told["truncated"] is True
+        rest = (await person.get("/runs", params={"cursor": told["nextCursor"]})).json()
+        assert [each["title"] for each in rest["runs"]] == ["one"]
+        assert (rest["truncated"], rest["nextCursor"]) == (False, None)
+        wrong = await person.get("/runs?cursor=nonsense")
+        check_error(wrong.status_code, wrong.json(), "parse_error")
+        page = await fs.runs(limit=2)
+        assert ([each.title for each in page], page.truncated) == (["three", "two"], True)
+        page = await fs.runs(limit=2, cursor=page.next_cursor)
+        assert ([each.title for each in page], page.truncated) == (["one"], False)

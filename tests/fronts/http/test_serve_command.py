@@ -15,6 +15,8 @@ import httpx
 import pytest
 import uvloop
 
+from bailiwick.errors import IoError
+from bailiwick.fronts.http.transport import sockets
 from tests.fronts.http.serving import check_error, serving
 from tests.processes import children_of, in_a_group
 from tests.waiting import PATIENCE_S, until_blocking
@@ -61,6 +63,35 @@ def run(tmp_path, *arguments, **env):
         capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False,
         env={"PATH": os.environ["PATH"], "XDG_STATE_HOME": str(tmp_path / "state"), **env},
     )  # fmt: skip
+
+
+KNOCKING = """
+import errno, socket, sys
+from bailiwick.fronts.http import serve_command
+
+announced = serve_command._announcement
+
+async def knocked(plan, authority, listener, token):
+    with socket.socket() as knocking, open("knocked", "w") as told:
+        told.write(errno.errorcode.get(knocking.connect_ex(listener.getsockname()), "let in"))
+    return await announced(plan, authority, listener, token)
+
+serve_command._announcement = knocked
+sys.exit(serve_command.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.spec("HTTP-1", "SCALE-6")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_nobody_waits_at_a_server_that_has_not_begun(tmp_path, workers):
+    """It writes its tokens first, and a database may take its time for that: who is refused asks
+    another server, and who was let in could only wait."""
+    (tmp_path / "tree").mkdir()
+    arguments = ("tree", "--workers", workers)
+    with process(tmp_path, *arguments, command=("-c", KNOCKING)) as (_, told):
+        assert (tmp_path / "knocked").read_text() == "ECONNREFUSED"
+        with client(told) as person:
+            assert person.get("/ready").status_code == 200
 
 
 @pytest.mark.spec("HTTP-1", "AUTH-7")
@@ -131,6 +162,16 @@ def test_others_are_not_served_without_a_token(tmp_path):
         assert (failed.returncode, failed.stderr.split(":")[0]) == (1, kind), failed.stderr
     assert run(tmp_path, "--port", "99999").returncode == 2
     assert run(tmp_path, "--nosuch").returncode == 2
+
+
+@pytest.mark.spec("HTTP-1", "ERR-4")
+def test_of_two_that_are_started_at_once_on_one_port_the_second_is_told():
+    with sockets.bind("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with sockets.bind("127.0.0.1", port) as second:
+            sockets.listen(first)
+            with pytest.raises(IoError, match=f"something listens on port {port} already"):
+                sockets.listen(second)
 
 
 @pytest.mark.spec("HTTP-1", "ERR-4")

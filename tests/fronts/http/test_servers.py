@@ -17,18 +17,22 @@ from tests.waiting import until_blocking
 
 pytestmark = pytest.mark.spec("SCALE-5", "SCALE-6")
 
+STARTED = ("--config", "bailiwick.toml")
+
 
 def config_at(dsn, blobs):
-    return fleet_config(dsn, blobs, quota="quota = {bytes = 4000}", token="one", delete=True)
+    return fleet_config(dsn, blobs, more_of_root="quota = {bytes = 4000}", token="one", delete=True)
 
 
 @contextlib.contextmanager
-def two_servers(postgres, tmp_path, through=lambda dsn: dsn):
+def two_servers(
+    postgres, tmp_path, through=lambda dsn: dsn, commands=(None, None), arguments=STARTED
+):
     """Each with a directory of its own, and a copy of the key. ``through`` may lead the first by
-    another way to the database."""
+    another way to the database; ``commands`` are what they run if not the usual."""
     with postgres.fresh_database() as database, contextlib.ExitStack() as stack:
         told = []
-        for name in ("first", "second"):
+        for name, command in zip(("first", "second"), commands, strict=True):
             place = tmp_path / name
             (place / "beside").mkdir(0o700, parents=True)
             dsn = database if told else through(database)
@@ -38,7 +42,7 @@ def two_servers(postgres, tmp_path, through=lambda dsn: dsn):
                 key = tmp_path / "first/beside/ledger.key"
                 (place / "beside/ledger.key").touch(0o600)
                 (place / "beside/ledger.key").write_bytes(key.read_bytes())
-            told.append(stack.enter_context(process(place, "--config", "bailiwick.toml")))
+            told.append(stack.enter_context(process(place, *arguments, command=command)))
         yield told
 
 
@@ -81,6 +85,22 @@ def test_what_is_made_at_one_holds_at_the_other(servers):
     assert ask(two, "POST", f"/lock/{lock['id']}/release")[1]["held"] is True
     for at in (one, two):
         assert ask(at, "GET", "/ready")[0] == 200
+
+
+def test_a_server_that_is_started_with_the_token_of_the_others_disturbs_nobody(postgres, tmp_path):
+    """As they are one after the other, where all are given the same."""
+    token = "a-token-that-all-are-given"
+    arguments = (*STARTED, "--token", token)
+    with two_servers(postgres, tmp_path, arguments=arguments) as told, contextlib.ExitStack() as on:
+        one, two = (on.enter_context(client(each, token)) for _, each in told)
+        events = on.enter_context(one.stream("GET", "/events"))
+        lines = events.iter_lines()
+        with process(tmp_path / "second", *arguments) as (_, third):
+            told_by = [one, two, on.enter_context(client(third, token))]
+            for number, at in enumerate(told_by):
+                assert write(at, f"{number}.txt", "", None)[0] == 201
+            for number, _ in enumerate(told_by):
+                assert any(f'"{number}.txt"' in line for line in lines), "the stream has ended"
 
 
 @pytest.mark.parametrize(
@@ -181,6 +201,14 @@ def test_a_run_at_both_is_one_and_is_shown_and_taken_back_at_either(servers):
         assert (run["title"], run["changed"], run["created"]) == ("Tidy up", 1, 1)
     changes = ask(two, "GET", f"/runs/{run['id']}/changes")[1]["changes"]
     assert [each["path"] for each in changes] == ["a", "b"]
+    # What is listed at one goes on at the other.
+    later = {"x-bailiwick-run": "Look%20on"}
+    assert ask(one, "GET", "/file?path=b", None, token, **later)[0] == 200
+    until_blocking(lambda: len(ask(two, "GET", "/runs")[1]["runs"]) == 2)
+    first = ask(one, "GET", "/runs?limit=1")[1]
+    second = ask(two, "GET", f"/runs?limit=1&cursor={first['nextCursor']}")[1]
+    titles = [each["runs"][0]["title"] for each in (first, second)]
+    assert (titles, second["nextCursor"]) == (["Look on", "Tidy up"], None)
     status, undone = ask(two, "POST", f"/runs/{run['id']}/undo", {"paths": ["a"]})
     assert (status, undone["undone"]) == (200, ["a"])
     assert ask(one, "GET", "/file?path=a")[1]["content"] == "1\n2\n3\n"

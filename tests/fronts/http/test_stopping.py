@@ -77,8 +77,8 @@ def test_workers_that_have_only_begun_end_with_their_parent(tmp_path):
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
     "signals",
-    [[signal.SIGTERM], [signal.SIGINT], [signal.SIGTERM, signal.SIGINT]],
-    ids=["term", "interrupt", "both"],
+    [[signal.SIGTERM], [signal.SIGINT], [signal.SIGHUP], [signal.SIGTERM, signal.SIGINT]],
+    ids=["term", "interrupt", "hangup", "both"],
 )
 def test_it_may_be_told_to_stop_at_any_instant_while_it_does(tmp_path, workers, signals):
     with process(tmp_path, "tree", "--workers", workers) as (server, told):
@@ -100,7 +100,9 @@ def test_it_may_be_told_to_stop_at_any_instant_while_it_does(tmp_path, workers, 
 @pytest.mark.slow
 @pytest.mark.spec("HTTP-7")
 @pytest.mark.parametrize("up", [True, False], ids=["up", "starting"])
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["term", "interrupt"])
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["term", "interrupt", "hangup"]
+)
 def test_a_signal_to_all_processes_stops_them_in_order(tmp_path, how, up):
     """As a terminal sends it, or whatever looks after services."""
     with process(tmp_path, "tree", "--workers", 2) as (server, told):

@@ -22,6 +22,10 @@ def folder():
     return Path(given or os.path.join(cache, "bailiwick", "npm-mcp"))
 
 
+INSTALL_S_MAX = 900
+"""A framework is some hundred packages, and the machine may be busy with something else."""
+
+
 @functools.cache
 def installed():
     """The folder of the packages, or in a line why there is none."""
@@ -38,10 +42,14 @@ def installed_in(place, packages):
         return modules
     place.mkdir(parents=True, exist_ok=True)
     wanted = [f"{name}@{version}" for name, version in packages.items()]
-    done = subprocess.run(
-        ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(place), *wanted],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(place), *wanted],
+            capture_output=True, text=True, timeout=INSTALL_S_MAX, check=False,
+        )  # fmt: skip
+    except BaseException:
+        shutil.rmtree(modules, ignore_errors=True)  # half of it would be taken for all
+        raise
     if done.returncode != 0:
         return f"npm install failed: {(done.stderr.strip().splitlines() or ['?'])[-1][:200]}"
     return modules

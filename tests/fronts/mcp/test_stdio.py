@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+from contextlib import ExitStack
 
 import msgspec
 import pytest
@@ -365,12 +366,28 @@ def test_what_was_asked_before_the_end_is_answered(project, state):
 
 
 @pytest.mark.spec("LIFE-1")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(project, state, number):
     with RawClient(project, state=state) as raw:
         raw.handshake()
         raw.process.send_signal(number)
         assert raw.process.wait(120) == 0
+
+
+@pytest.mark.spec("LIFE-1")
+def test_it_outlives_its_terminal_where_that_was_asked_for(project, state):
+    """As `nohup` does."""
+    with ExitStack() as stack:
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            raw = stack.enter_context(RawClient(project, state=state))
+        finally:
+            signal.signal(signal.SIGHUP, before)
+        raw.handshake()
+        raw.process.send_signal(signal.SIGHUP)
+        raw.send({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}})
+        assert raw.receive()["result"]["tools"]
+    assert raw.code == 0
 
 
 @pytest.mark.spec("MCP-3")

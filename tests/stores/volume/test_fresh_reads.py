@@ -75,3 +75,49 @@ async def test_a_path_of_which_nothing_is_known_is_found_as_it_was_at_each_versi
             else:
                 with pytest.raises(PathNotFound):
                     await fs.read("a/b/f")
+
+
+@pytest.mark.spec("READ-1", "VOL-4")
+async def test_of_all_that_a_fork_stands_on_the_nearest_that_knows_a_name_decides(tmp_path):
+    """Each fork is looked at with nothing remembered, name by name."""
+    names = ("kept", "hidden", "again", "changed", "mode", "left", "new", "later", "far/f")
+    async with opened(tmp_path / "v.db") as main:
+        for name in names[:6]:
+            await main.write(f"d/{name}", b"main", parents=True)
+        await main.write("d/far/f", b"main", parents=True)
+        one = StoreDriver(await main.store.versions.fork("one"))
+        for name in ("hidden", "again"):
+            await one.remove(f"d/{name}")
+        await one.write("d/changed", b"one")
+        await one.write("d/new", b"one")
+        await one.move("d/left", "d/arrived")
+        two = StoreDriver(await one.store.versions.fork("two"))
+        await two.write("d/again", b"two")
+        await two.set_mode("d/mode", 0o640)
+        await two.remove("d/far", recursive=True)
+        await two.make_dir("d/far")
+        for where in (main, one):  # after what was forked from it: seen by none above
+            await where.write("d/later", b"later")
+            await where.write("d/kept", b"later")
+        for fork in (two, one):
+            await fork.aclose()
+    gone = None
+    expected = {
+        "one": [b"later", gone, gone, b"one", b"main", gone, b"one", b"later", b"main"],
+        "two": [b"main", gone, b"two", b"one", b"main", gone, b"one", gone, gone],
+    }
+    for fork, held in expected.items():
+        for name, data in zip(names, held, strict=True):
+            async with opened(tmp_path / "v.db") as fs:
+                store = await fs.store.versions.open_fork(fork)
+                seen = StoreDriver(store)
+                await seen.stat(".")  # comes to know how far the volume is
+                if data is None:
+                    with pytest.raises(PathNotFound):
+                        await seen.read(f"d/{name}")
+                else:
+                    assert await seen.read(f"d/{name}") == data, (fork, name)
+                if name == "mode":
+                    found = await seen.stat("d/mode")
+                    assert (found.mode & 0o777 == 0o640) == (fork == "two")
+                await store.aclose()

@@ -18,6 +18,8 @@ from bailiwick.stores.volume.threads import RestingPool
 from tests.stores.volume.volumes import blob_files, in_database, opened
 from tests.waiting import loop_turns, until
 
+pytestmark = pytest.mark.slow
+
 DATA = os.urandom(21 * MiB + 12_345)
 
 
@@ -157,7 +159,6 @@ async def test_equal_chunks_of_one_stream_are_put_once(tmp_path, watched):
         assert (await fs.store.versions.check()).problems == []
 
 
-@pytest.mark.slow
 @pytest.mark.spec("VOL-3", "READ-1")
 async def test_streams_beside_each_other_never_show_each_others_bytes(tmp_path):
     files = {f"f{number}": os.urandom(9 * MiB + number) for number in range(4)}
@@ -262,7 +263,6 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.slow
 @pytest.mark.spec("VOL-2")
 def test_a_quarter_of_a_gibibyte_takes_little_memory(tmp_path):
     command = [sys.executable, "-c", MEASURING, str(tmp_path / "v.db"), "256"]

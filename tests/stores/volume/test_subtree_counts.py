@@ -7,6 +7,8 @@ import random
 import pytest
 
 from bailiwick.errors import BailiwickError
+from bailiwick.limits import Limits
+from bailiwick.model import MoreThan
 from bailiwick.stores.volume.lookup import subtree_counts
 from bailiwick.testing.driver import StoreDriver
 from tests.stores.volume.trees import beneath, tree_of
@@ -35,13 +37,20 @@ async def stir(fs, rng, steps):
             await change()
 
 
+def told(gone, most):
+    """What is told of so many that went, where ``most`` are counted beneath a directory."""
+    return (MoreThan, most) if gone - 1 > most else (int, gone)
+
+
 @pytest.mark.slow
-@pytest.mark.spec("VOL-4", "TREE-3")
+@pytest.mark.spec("VOL-4", "TREE-3", "TREE-7")
 @pytest.mark.parametrize("log", ["kept", pytest.param("cut", marks=pytest.mark.slow)])
 async def test_a_fork_counts_what_it_shares_as_if_it_visited_all_of_it(tmp_path, log):
     rng = random.Random(7)
     for turn in range(12):
-        async with opened(tmp_path / f"{log}{turn}.db") as fs:
+        most = rng.choice((1, 3, 6, 10_000))
+        limits = Limits(removed_counted_max=most)
+        async with opened(tmp_path / f"{log}{turn}.db", limits=limits) as fs:
             await stir(fs, rng, 25)
             chain = [fs]
             for depth in range(3):
@@ -52,9 +61,28 @@ async def test_a_fork_counts_what_it_shares_as_if_it_visited_all_of_it(tmp_path,
                 await in_database(fs, "UPDATE volume SET horizon = last RETURNING last")
             for each in reversed(chain):
                 if "t" in (shown := await tree_of(each.store)):
-                    assert await each.remove("t", recursive=True) == len(beneath(shown, "t"))
+                    went = await each.remove("t", recursive=True)
+                    assert (type(went), went) == told(len(beneath(shown, "t")), most)
                 if each is not fs:
                     await each.aclose()
+
+
+@pytest.mark.spec("TREE-7")
+@pytest.mark.parametrize("where", ["the main branch", "a fork"])
+async def test_beyond_the_limit_it_is_told_that_more_went(tmp_path, where):
+    async with opened(tmp_path / "v.db", limits=Limits(removed_counted_max=3)) as fs:
+        for tree, names in (("few", "abc"), ("many", "abcd"), ("deep", ("a/b/c/d", "a/e"))):
+            for name in names:
+                await fs.write(f"{tree}/{name}", b"x", parents=True)
+        branch = fs
+        if where == "a fork":
+            branch = StoreDriver(await fs.store.versions.fork("work"))
+        for tree, went in (("few", (int, 4)), ("many", (MoreThan, 3)), ("deep", (MoreThan, 3))):
+            gone = await branch.remove(tree, recursive=True)
+            assert (type(gone), gone) == went
+        assert await tree_of(branch.store) == {}
+        if branch is not fs:
+            await branch.aclose()
 
 
 @pytest.mark.spec("VOL-4", "TREE-7")

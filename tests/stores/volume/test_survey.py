@@ -22,6 +22,8 @@ from tests.scope.test_grep import NESTED_RULES, WAYS
 from tests.stores.volume.trees import tree_of
 from tests.stores.volume.volumes import in_database, opened
 
+pytestmark = pytest.mark.slow
+
 SHOWN = {"context": 0, "matches_left": 1, "line_characters_max": 9}
 
 

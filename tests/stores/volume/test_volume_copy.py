@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import tracemalloc
 
 import pytest
@@ -19,7 +20,7 @@ from bailiwick.build.care import (
 )
 from bailiwick.build.options import Options
 from bailiwick.build.places import blobs_of, volume_store
-from bailiwick.errors import FileAlreadyExists, IoError, ParseError, RootNotFound
+from bailiwick.errors import Busy, FileAlreadyExists, IoError, ParseError, RootNotFound
 from bailiwick.paths import ROOT
 from bailiwick.stores.volume import volume_copy
 from bailiwick.stores.volume.content.blobs import FolderBlobs
@@ -27,7 +28,7 @@ from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark
 from tests.stores.volume.volumes import by, in_database
 
-pytestmark = pytest.mark.spec("SCALE-2")
+pytestmark = [pytest.mark.spec("SCALE-2"), pytest.mark.slow]
 
 NAMES = ["a", "b", "d/a", "d/b", "d/e/a", "f"]
 
@@ -329,6 +330,43 @@ async def test_a_copy_that_was_left_is_let_go_of(request, postgres, tmp_path, ki
     await assert_same(other, target)
     with pytest.raises(RootNotFound):
         await discard_copies(target)  # what is whole is left alone
+
+
+@pytest.mark.parametrize("tenth", range(11))
+async def test_who_makes_a_copy_that_is_let_go_of_meanwhile_is_told_so_and_leaves_nothing(
+    tmp_path, monkeypatch, tenth
+):
+    source, target, undisturbed = places(tmp_path, None, "sqlite", "sqlite", "sqlite")
+    await lived_in(source, 4)
+    counted, discarded = [], []
+    await copy_volume(source, undisturbed, told=lambda step, _: counted.append(step))
+
+    def let_go():
+        other = threading.Thread(
+            target=lambda: discarded.append(asyncio.run(discard_copies(target)).copies)
+        )
+        other.start()
+        other.join()
+
+    def told(step, _):
+        if step == 1 + len(counted) * tenth // 10:
+            let_go()
+
+    if tenth == 10:  # no step is told between the last look and the end
+        real = volume_copy.VolumeCopy._end
+
+        async def ended(copy, *names):
+            let_go()
+            await real(copy, *names)
+
+        monkeypatch.setattr(volume_copy.VolumeCopy, "_end", ended)
+    with pytest.raises(Busy, match="let go of"):
+        await copy_volume(source, target, told=told)
+    assert discarded == [1]
+    assert blob_keys(target) == []
+    monkeypatch.undo()
+    await copy_volume(source, target)
+    await assert_same(source, target)
 
 
 def blob_keys(target):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from bailiwick.errors import Closed, HashMismatch, NotADirectory, PathNotFound, Unsupported
-from bailiwick.model import ANYTHING, EntryType, Expected, Hardlinks, Stat, Symlinks
+from bailiwick.model import ANYTHING, EntryType, Expected, Hardlinks, MoreThan, Stat, Symlinks
 from bailiwick.nodes.refusals import check_size
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
@@ -263,7 +263,7 @@ class ScopeStore:
     async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         self._check_open()
         done = await self._acted.remove(entry.path, recursive=recursive, **_expecting(expected))
-        return done.count
+        return MoreThan(done.count) if done.count_truncated else done.count
 
     async def move(
         self, source: Handle, destination: Handle, *, replace: bool,

@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import stat
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import IO, TYPE_CHECKING, NoReturn, TextIO
 
+from bailiwick.ending_signals import ending_signals
 from bailiwick.errors import BailiwickError, ParseError, escape_for_display
 from bailiwick.fronts.acp.served_root import Opened, opened
 
@@ -101,7 +101,7 @@ class _AcpParser(argparse.ArgumentParser):
 async def _run(options: argparse.Namespace) -> int:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ending_signals():
         loop.add_signal_handler(number, stopped.set)
     async with opened(options) as place, _standard_streams() as editor:
         return await _stand_between(place, editor, options.agent, stopped)

@@ -36,7 +36,7 @@ from bailiwick.fronts.http.access.callers import (
     admit,
     admit_mounted,
 )
-from bailiwick.fronts.http.access.deadlines import Deadlines
+from bailiwick.fronts.http.access.deadlines import Deadlines, patience_for
 from bailiwick.fronts.http.access.executions import Executions
 from bailiwick.fronts.http.access.gates import HostGate
 from bailiwick.fronts.http.access.leases import LeaseNames
@@ -165,20 +165,14 @@ class Application:
                     return
                 else:
                     found, request = self._routed(scope, headers, receive)
-                self._admit(scope, found, request)
-                if found.decoder is not None:
-                    request.body = await bodies.read_json(receive, headers, found.decoder)
-                elif not found.takes_body:
-                    bodies.refuse_body(headers)
-                known = None
-                if idempotency.HEADER in headers:
-                    known = await idempotency.once(request, partial(self._done, request))
-                quickly = None if head else scope.get(WHOLE)
-                reply = known or _replied(
-                    await self._deadlines.hold(request, _noted(request)),
-                    request.request_id,
-                    quickly,
-                )
+                with patience_for(request):
+                    self._admit(scope, found, request)
+                    if found.decoder is not None:
+                        request.body = await bodies.read_json(receive, headers, found.decoder)
+                    elif not found.takes_body:
+                        bodies.refuse_body(headers)
+                    quickly = None if head else scope.get(WHOLE)
+                    reply = await self._answered(request, quickly)
                 if reply is None:
                     return
             except Exception as error:
@@ -219,6 +213,17 @@ class Application:
             await asyncio.wait(self._parting)
         self._deadlines.close()
         await self._refusals.aclose()
+
+    async def _answered(
+        self, request: Request, quickly: Callable[[replies.Whole], bool] | None
+    ) -> Reply | None:
+        """What a request is answered with; None where that was sent at once."""
+        if idempotency.HEADER in request.headers:
+            known = await idempotency.once(request, partial(self._done, request))
+            if known is not None:
+                return known
+        result = await self._deadlines.hold(request, _noted(request))
+        return _replied(result, request.request_id, quickly)
 
     async def _done(self, request: Request) -> Reply:
         """What a request is answered with, whatever becomes of it."""

@@ -15,13 +15,20 @@ from bailiwick.errors import Unsupported
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
+    from bailiwick.build.shared_grants import SharedGrants
     from bailiwick.fronts.http.application import ASGI
 
 
-def mounts_of(authority: Authority, *, workers: int) -> dict[str, ASGI]:
-    """What `bailiwick serve` serves besides its own routes."""
-    mcp = "bailiwick.fronts.mcp.mounting:create"
-    return {"/mcp": LazyApplication(mcp, "mcp", lambda create: create(authority, workers=workers))}
+def mounts_of(
+    authority: Authority, *, workers: int, shared: SharedGrants | None = None
+) -> dict[str, ASGI]:
+    """What `bailiwick serve` serves besides its own routes; where others serve with it, under
+    grants that they have together."""
+
+    def make(create: Any) -> Any:
+        return create(authority, workers=workers, shared=shared)
+
+    return {"/mcp": LazyApplication("bailiwick.fronts.mcp.mounting:create", "mcp", make)}
 
 
 class LazyApplication:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import msgspec
 
+from bailiwick.build.shared_grants import SharedGrants
+from bailiwick.ending_signals import ending_signals
 from bailiwick.errors import (
     BailiwickError,
     FileAlreadyExists,
@@ -27,11 +29,10 @@ from bailiwick.errors import (
     escape_for_display,
 )
 from bailiwick.fronts.http.access.gates import is_loopback
-from bailiwick.fronts.http.access.scope_cache import SharedGrants
 from bailiwick.fronts.http.plans import ServerPlan, make_plan, opened
 from bailiwick.fronts.http.transport.descriptors import raise_limit
 from bailiwick.fronts.http.transport.event_loop import new_event_loop
-from bailiwick.fronts.http.transport.sockets import address_of, bind, inherited
+from bailiwick.fronts.http.transport.sockets import address_of, bind, inherited, listen
 from bailiwick.grant import User
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ _RESTARTS_MAX = 10
 _RESTARTS_SECONDS = 60.0
 """Workers that die more often than this in such a time do not stay up, and others would not either.
 One that dies now and then, for want of memory say, is replaced however long the server runs."""
-
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Announcement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -208,6 +207,7 @@ async def _serve(plan: ServerPlan, token: str | None, *, as_json: bool) -> int:
         try:
             told = await _announcement(plan, authority, listener, token)
             try:
+                listen(listener)
                 await _serve_on(plan, authority, listener, lambda _: _tell(told, as_json=as_json))
             finally:
                 await _end_token(authority, told)
@@ -231,7 +231,8 @@ async def _serve_on(
     if authority.is_shared:
         settings = msgspec.structs.replace(settings, lock_key=authority.shared_key)
     processes = max(plan.workers, 2 if settings.several else 1)
-    app = Application(authority, settings, mounts_of(authority, workers=processes))
+    shared = SharedGrants(settings.lock_key) if settings.several else None
+    app = Application(authority, settings, mounts_of(authority, workers=processes, shared=shared))
     server = Server(configure(app, plan.certfile, plan.keyfile), app, is_last=True)
     server.on_start(lambda: ready(server))
     try:
@@ -303,13 +304,13 @@ def _tell(told: Announcement, *, as_json: bool) -> None:
 def _serve_with_workers(plan: ServerPlan, token: str | None, *, as_json: bool) -> int:
     """Listen here, and have worker processes answer. One that dies is started again."""
     listener, told = _run_first(plan, token)
-    stopping = False
+    stopping, endings = False, ending_signals()
 
     def stop(number: int, frame: object) -> None:
         nonlocal stopping
         stopping = True
 
-    for each in _STOP_SIGNALS:
+    for each in endings:
         signal.signal(each, stop)
     workers: list[subprocess.Popen[bytes]] = []
     deaths: list[float] = []
@@ -330,7 +331,7 @@ def _serve_with_workers(plan: ServerPlan, token: str | None, *, as_json: bool) -
                     workers[number] = _start(plan, listener)
     finally:
         # Nothing is left to be told: the end is under way, and has a bound.
-        for each in _STOP_SIGNALS:
+        for each in endings:
             signal.signal(each, signal.SIG_IGN)
         _end(workers)
         listener.close()
@@ -374,10 +375,12 @@ def _run_first(plan: ServerPlan, token: str | None) -> tuple[socket.socket, Anno
             _refuse_open_network(plan, authority, token)
             listener = bind(plan.host, plan.port)
             try:
-                return listener, await _announcement(plan, authority, listener, token)
+                told = await _announcement(plan, authority, listener, token)
+                listen(listener)
             except BaseException:
                 listener.close()
                 raise
+            return listener, told
 
     return asyncio.run(prepare())
 

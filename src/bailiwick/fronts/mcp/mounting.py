@@ -26,15 +26,22 @@ from bailiwick.fronts.mcp.service import Service
 from bailiwick.fronts.mcp.workspaces import WantedService, open_service
 from bailiwick.model import MiB
 from bailiwick.operations import ALL_ACCESS, Access
+from bailiwick.patience import keeping
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
+    from bailiwick.build.shared_grants import SharedGrants
 
 _log = logging.getLogger("bailiwick.mcp")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_OPENING_SECONDS_MAX: Final = 2.5
+"""All that a request may wait for databases before it is looked at: what it asks for then has its
+own time (`patience.WAITS_SECONDS_MAX`), and both end within fifteen seconds. A root that opens more
+slowly goes on being opened, and is open for who asks again."""
 
 BODY_BYTES_MAX: Final = 32 * MiB
 """One message: what a text write takes at most, every character of it escaped."""
@@ -57,8 +64,12 @@ _STRUCTURED = ("true", "1")
 class Mount:
     """An ASGI application for one authority; `aclose` ends its streams and lets go of scopes."""
 
-    def __init__(self, authority: Authority, *, workers: int) -> None:
+    def __init__(
+        self, authority: Authority, *, workers: int, shared: SharedGrants | None = None
+    ) -> None:
+        """``shared`` are the grants under which others serve with it."""
         self._authority = authority
+        self._shared = shared
         self._closing = asyncio.Event()
         self._services: dict[Key, asyncio.Task[tuple[Service, AsyncExitStack]]] = {}
         # A session lives in one process; where there are several, every request stands alone.
@@ -82,7 +93,8 @@ class Mount:
         counts_for: str = scope.get("bailiwick.accountable", subject)
         if _begins_session(scope["headers"]):
             self._refuse_many_sessions(counts_for)
-        service = await self._service_of(scope)
+        with keeping(_OPENING_SECONDS_MAX):
+            service = await self._service_of(scope)
         # By this the SDK keeps the sessions of different callers apart.
         client = f"{subject} {scope.get('bailiwick.grant') or ''}"
         token = AccessToken(token="", client_id=client, scopes=[], subject=counts_for)
@@ -130,8 +142,9 @@ class Mount:
             self._services[key] = opening  # now the last to go
         if opening is None or _has_failed(opening):
             wanted = WantedService(
-                subject, _session_of(key), most, grant_id=grant_id, structured=structured
-            )
+                subject, _session_of(key), most, grant_id=grant_id, structured=structured,
+                shared=self._shared,
+            )  # fmt: skip
             opening = asyncio.create_task(self._open(wanted))
             self._services[key] = opening
             if len(self._services) > _SERVICES_MAX:
@@ -204,6 +217,6 @@ def _has_failed(opening: asyncio.Task[Any]) -> bool:
     return opening.done() and (opening.cancelled() or opening.exception() is not None)
 
 
-def create(authority: Authority, *, workers: int = 1) -> Mount:
+def create(authority: Authority, *, workers: int = 1, shared: SharedGrants | None = None) -> Mount:
     """The application that answers ``/mcp``."""
-    return Mount(authority, workers=workers)
+    return Mount(authority, workers=workers, shared=shared)

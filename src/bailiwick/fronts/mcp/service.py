@@ -6,10 +6,11 @@ in, and how they travel, is not known here.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 from bailiwick.approvals import Asker
 from bailiwick.errors import BailiwickError, ParseError, Unsupported
@@ -27,6 +28,7 @@ from bailiwick.fronts.mcp.review_notes import (
     reviewed_root,
 )
 from bailiwick.model import Page
+from bailiwick.patience import WAITS_SECONDS_MAX, keeping
 from bailiwick.scope import Scope
 from bailiwick.toolbox import Pending, Tool, Toolbox, failure
 from bailiwick.toolbox.failures import nothing_offered
@@ -39,6 +41,23 @@ RUN_META = "bailiwick/run"
 
 _URI_CHARACTERS_MAX = 8_192
 """An address that is told again with what is wrong with it; a longer one leads nowhere anyway."""
+
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+def _in_time(
+    answered: Callable[Given, Awaitable[Answer]],
+) -> Callable[Given, Coroutine[Any, Any, Answer]]:
+    """Have all that one request waits for databases take no longer together than over HTTP."""
+
+    @functools.wraps(answered)
+    async def answer(*given: Given.args, **named: Given.kwargs) -> Answer:
+        with keeping(WAITS_SECONDS_MAX):
+            return await answered(*given, **named)
+
+    return answer
 
 
 class Service:
@@ -82,6 +101,7 @@ class Service:
     def list_tools(self) -> dict[str, Any]:
         return {"tools": self.tools}
 
+    @_in_time
     async def call_tool(
         self,
         peer: Peer,
@@ -156,6 +176,7 @@ class Service:
     def list_templates(self) -> dict[str, Any]:
         return resources.templates(list(self.boxes))
 
+    @_in_time
     async def list_resources(self, cursor: str | None, *, modern: bool) -> dict[str, Any]:
         """A page of what lies at the top of each root, one root after the other."""
         names = list(self.boxes)
@@ -187,6 +208,7 @@ class Service:
             listed["nextCursor"] = f"{follows[0]}/"
         return listed
 
+    @_in_time
     async def read_resource(self, peer: Peer, uri: str, again: Again) -> dict[str, Any]:
         """Raises `RpcRefusal`."""
         try:
@@ -225,6 +247,7 @@ class Service:
             raise Unsupported("this server does not tell what people say of changes")
         return await follow_notes(self._follow, self._box(root), heard)
 
+    @_in_time
     async def complete(
         self, template: str | None, name: str, typed: str, known: Mapping[str, str], *, modern: bool
     ) -> dict[str, Any]:

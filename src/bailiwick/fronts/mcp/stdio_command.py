@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from bailiwick.build.served import OWN, named_places, open_served, state_for
 from bailiwick.config.units import parse_duration
+from bailiwick.ending_signals import ending_signals
 from bailiwick.errors import BailiwickError, ParseError, escape_for_display
 from bailiwick.first_step import SelectorLoop
 from bailiwick.fronts.mcp.conversation import Conversation
@@ -193,7 +193,7 @@ async def _converse(service: Service, source: int, sink: int) -> None:
     inlet = Inlet(source, MESSAGE_BYTES_MAX, take, ended.set)
     outlet = Outlet(sink, _ANSWERS_BYTES_MAX, inlet.resume, ended.set)
     conversation = Conversation(service, outlet.write, server_info())
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ending_signals():
         with suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, ended.set)
     inlet.start()

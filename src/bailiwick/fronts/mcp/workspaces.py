@@ -22,6 +22,7 @@ from bailiwick.toolbox.tool import OPERATIONS
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
+    from bailiwick.build.shared_grants import SharedGrants
 
 FRONT = "mcp"
 
@@ -44,7 +45,7 @@ class WantedService(NamedTuple):
     """For whom, and what of it. ``most`` is what may be done at most, ``tools`` which tools there
     are (None: all), ``roots`` which roots (None: all that the subject has). With ``structured``
     every answer comes with its object. ``wait_s`` is how long each call waits for a person where
-    the client cannot ask them."""
+    the client cannot ask them. ``shared`` are grants that other processes have, too."""
 
     subject: Subject
     session: str
@@ -54,6 +55,7 @@ class WantedService(NamedTuple):
     grant_id: str | None = None
     structured: bool = False
     wait_s: float = 0.0
+    shared: SharedGrants | None = None
 
 
 def wait_of(meta: Any) -> float:
@@ -138,6 +140,11 @@ async def _scope(authority: Authority, wanted: WantedService, root: str) -> Scop
         return None
     widest = max(fitting, key=lambda grant: len(_given(grant, wanted)))
     try:
+        if wanted.shared is not None:
+            return await wanted.shared.scope(
+                authority, wanted.subject, root, widest, _given(widest, wanted), _REASON,
+                front=FRONT, wait_s=ASK_WAIT_SECONDS,
+            )  # fmt: skip
         return await authority.request_root(
             wanted.subject, root, _given(widest, wanted), _REASON, path=str(widest.path),
             front=FRONT, wait_s=ASK_WAIT_SECONDS,

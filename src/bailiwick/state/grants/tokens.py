@@ -46,6 +46,8 @@ PART = DatabasePart(
     ),
 )
 
+_WHOSE = "SELECT kind, name, origin, subject, grant_id, expires_ns FROM tokens WHERE digest = ?"
+
 _NAMED = "SELECT 1 FROM tokens WHERE kind = 'token' AND subject = ? LIMIT 1"
 
 PREFIX = "bwk_"
@@ -165,7 +167,9 @@ class TokenBook:
         """Make the token of a name, in place of the one it had; returns the secret, once. Raises
         `FileAlreadyExists` where it has one and may have ``only_new``.
 
-        ``secret`` is one that someone chose; else it is drawn here.
+        ``secret`` is one that someone chose; else it is drawn here. What the name has already is
+        not made anew: whoever uses it would lose what is open for them, at each server, whenever
+        another that is given the same is started.
         """
         check_token(name, subject)
         if secret is not None and not _SECRET(secret):
@@ -181,6 +185,8 @@ class TokenBook:
                 connection, "SELECT 1 FROM tokens WHERE kind = 'token' AND name = ?", name
             ):
                 raise FileAlreadyExists("there is a token of this name already")
+            if expires_in is None and self._is_there(connection, shown, row):
+                return
             connection.execute(
                 "DELETE FROM tokens WHERE kind = 'token' AND (name = ? OR expires_ns <= ?)",
                 (name, self._time_ns()),
@@ -280,6 +286,13 @@ class TokenBook:
         await self._database.write_control(job)
 
     # --- rows --------------------------------------------------------------------------------
+
+    def _is_there(self, connection: Connection, secret: str, row: _TokenRow) -> bool:
+        """Whether a secret stands for just that, and lasts."""
+        digest = hashlib.sha256(secret.encode()).digest()
+        return select(connection, _WHOSE, digest) == [
+            (row.kind, row.name, row.origin, row.subject, row.grant_id, None)
+        ]
 
     def _insert(self, connection: Connection, secret: str, row: _TokenRow) -> None:
         now = self._time_ns()

@@ -202,7 +202,7 @@ class DurableLedger:
         long as that lasts.
         """
         if self._queue.failing or self._database.broken:
-            raise IoError(f"the change cannot be put on record: {self._database.last_error}")
+            raise self._database.not_written("the change cannot be put on record")
         number = next(self._numbers)
         self._notes.begin(number)
         try:

@@ -195,7 +195,7 @@ class RecordQueue:
             self._database.submit(flush.run, ended=ended)
             await done
             if self.failing:  # this attempt, or another that had taken the records before it
-                raise IoError(f"records cannot be written: {self._database.last_error}")
+                raise self._database.not_written("records cannot be written")
 
     def _arm(self, within_s: float) -> None:
         """Have what is queued written within that time."""

@@ -17,6 +17,7 @@ import msgspec
 
 from bailiwick.errors import Closed
 from bailiwick.notices import ApprovalNotice, Notice, RunNotice, Told
+from bailiwick.patience import for_nobody
 from bailiwick.state.approvals.desk import ApprovalDesk
 from bailiwick.state.database import Database
 from bailiwick.state.epoch import current_epoch
@@ -108,6 +109,7 @@ class NoticeBoard:
             self._loop.call_soon_threadsafe(self._stirred.set)
 
     async def _look(self) -> None:
+        for_nobody()
         failing = False
         while True:
             self._stirred.clear()

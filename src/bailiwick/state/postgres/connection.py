@@ -12,16 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
 from bailiwick.errors import BailiwickError, Closed, IoError
-from bailiwick.postgres.failures import FAILURES, SOON, from_postgres
+from bailiwick.patience import AT_ONCE_S
+from bailiwick.postgres.failures import FAILURES, SOON, from_postgres, in_doubt
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.state.postgres.database_loop import DatabaseLoop
+
+if TYPE_CHECKING:
+    from bailiwick.state.postgres.pulse import Pulse
 
 CHANNEL: Final = "bailiwick_state"
 
@@ -68,18 +73,19 @@ class PostgresConnection:
     """For the thread that writes; made anew when it is lost."""
 
     def __init__(
-        self, loop: DatabaseLoop, place: ServerPlace, owner: str, refuse_silent: Callable[[], None]
+        self, loop: DatabaseLoop, place: ServerPlace, owner: str, pulse: Pulse
     ) -> None:  # fmt: skip
-        """``refuse_silent`` raises where the database has not answered lately: no transaction is
-        begun then, and nobody waits for one."""
+        """Where the database has not answered lately, as ``pulse`` knows, no transaction is begun,
+        and nobody waits for one."""
         assert owner.isalnum(), "it stands in statements as it is"
         self._loop = loop
         self._place = place
         self._owner = owner
-        self._refuse_silent = refuse_silent
+        self._pulse = pulse
         self._failed: BailiwickError | None = None  # what the transaction cannot go on after
         # A statement that does not end by itself is given up a little later.
         self._seconds = 2 * (place.statement_s + place.connect_s)
+        self._until: float | None = None  # when the patience of those ends who share a transaction
         self._raw: Any = None
         self._prepared: dict[str, Any] = {}
         self._deferred: list[str] = []
@@ -130,13 +136,25 @@ class PostgresConnection:
 
     # --- statements ----------------------------------------------------------------------------
 
+    def end_by(self, until: float) -> None:
+        """Have the transaction that is under way take no longer, by the monotonic clock: all who
+        share it have the patience of the least patient. One that is begun at the last moment has
+        one still."""
+        self._until = max(until, time.monotonic() + AT_ONCE_S)
+
+    def _left_s(self, own_s: float, least_s: float = AT_ONCE_S) -> float:
+        """How long the next step of the transaction may take: its end always has a moment."""
+        if self._until is None:
+            return own_s
+        return min(own_s, max(least_s, self._until - time.monotonic()))
+
     def _run(self, work: Any) -> Any:
         if self._failed is not None:
             work.close()
             # What shares the transaction would wait as long, for no more.
             raise self._failed.with_traceback(None)
         try:
-            return self._loop.run(work, self._seconds)
+            return self._loop.run(work, self._left_s(self._seconds, 0.0))
         except BailiwickError as error:
             self._changed += 1
             if not self._begun or _is_lost(error):
@@ -146,7 +164,7 @@ class PostgresConnection:
     async def _ready(self) -> Any:
         """The connection, told all that was put off."""
         if not self._sent:
-            self._refuse_silent()
+            self._pulse.refuse_silent()
             await self._connect()
         if self._raw.is_closed():
             raise IoError("the connection to the database was lost", details=dict(SOON))
@@ -170,6 +188,7 @@ class PostgresConnection:
         if statement is None:
             statement = self._prepared[sql] = await raw.prepare(in_postgres_words(sql))
         rows = [tuple(row) for row in await statement.fetch(*bindings)]
+        self._pulse.heard()
         self._count(statement.get_statusmsg())
         return rows
 
@@ -189,7 +208,7 @@ class PostgresConnection:
     def _defer(self, sql: str) -> None:
         if sql.startswith("BEGIN"):
             self.in_transaction, self._sent, self._begun = True, False, False
-            self._failed, self._begun_at = None, self._changed
+            self._failed, self._begun_at, self._until = None, self._changed, None
             self._deferred, sql = [], _BEGIN
         self._deferred.append(sql)
 
@@ -211,7 +230,7 @@ class PostgresConnection:
             self._raw.terminate()  # it would be waited for once more
             return
         try:
-            await self._raw.execute("ROLLBACK", timeout=self._place.connect_s)
+            await self._raw.execute("ROLLBACK", timeout=self._left_s(self._place.connect_s))
         except FAILURES:
             self._raw.terminate()
 
@@ -225,7 +244,8 @@ class PostgresConnection:
                 f"SELECT pg_notify('{CHANNEL}', '{self._owner}')",
             ]
         try:
-            if await self._raw.execute("; ".join([*statements, "COMMIT"])) != "COMMIT":
+            script, seconds = "; ".join([*statements, "COMMIT"]), self._left_s(self._place.answer_s)
+            if await self._raw.execute(script, timeout=seconds) != "COMMIT":
                 raise IoError("the database gave up the transaction")
         except asyncpg.PostgresError as error:
             if not self._raw.is_closed() and not (error.sqlstate or "").startswith(("08", "57")):
@@ -237,18 +257,22 @@ class PostgresConnection:
 
     async def _clear_doubt(self, error: BaseException) -> None:
         """Ask whether a commit happened whose answer was lost, for as long as a request may wait.
-        Raises the error where it did not, or nobody can tell."""
+        Raises the error where it did not, `IoError` where nobody can tell."""
         self._raw.terminate()
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._place.statement_s
-        while loop.time() < until:
+        until = loop.time() + self._left_s(self._place.statement_s)
+        is_there: bool | None = None
+        while is_there is None and loop.time() < until:
             try:
-                if await self._was_committed():
-                    return
-                break
+                async with asyncio.timeout_at(until):
+                    is_there = await self._was_committed()
             except FAILURES:
+                self._raw.terminate()  # it may be in the middle of an answer
                 await asyncio.sleep(_DOUBT_AGAIN_S)
-        raise from_postgres(error) from error
+        if is_there is None:
+            raise in_doubt() from error
+        if not is_there:
+            raise from_postgres(error) from error
 
     async def _was_committed(self) -> bool:
         await self._connect()

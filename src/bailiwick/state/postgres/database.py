@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import secrets
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, cast
 
@@ -19,6 +20,7 @@ import asyncpg
 
 from bailiwick.errors import BailiwickError, Busy, Closed
 from bailiwick.limits import Limits
+from bailiwick.patience import standing_still, waiting
 from bailiwick.postgres.failures import FAILURES, from_postgres, is_lost
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.sqlite.writer import Frame
@@ -28,6 +30,7 @@ from bailiwick.state.postgres.connection import PostgresConnection, in_postgres_
 from bailiwick.state.postgres.database_loop import DatabaseLoop
 from bailiwick.state.postgres.pulse import Pulse
 from bailiwick.state.postgres.schema import NAMESPACE, migrate
+from bailiwick.state.postgres.standstill import Standstill
 
 _READ_HERE_S: Final = 2.0
 """How long an event loop stands still for an answer, once: then the database counts as silent."""
@@ -42,6 +45,9 @@ class _SharedFrame(Frame):
     def __init__(self, connection: PostgresConnection, pulse: Pulse) -> None:
         self._connection = connection
         self._pulse = pulse
+
+    def end_by(self, until: float) -> None:
+        self._connection.end_by(until)
 
     def committing(self, *, control: bool) -> AbstractContextManager[None] | None:
         return self._noticed() if control else None
@@ -82,7 +88,8 @@ class PostgresState(Database):
         self._pulse = pulse
         self._pool: Any = None
         self._patience_s = place.statement_s + place.connect_s
-        connection = PostgresConnection(loop, place, owner.name, pulse.refuse_silent)
+        self._standstill = Standstill()
+        connection = PostgresConnection(loop, place, owner.name, pulse)
         super().__init__(
             directory, cast(apsw.Connection, connection), pulse.epoch, owner,
             frame=_SharedFrame(connection, pulse), here_s=0.0,
@@ -96,6 +103,9 @@ class PostgresState(Database):
     @property
     def is_answering(self) -> bool:
         return self._pulse.is_heard
+
+    def time_ns(self) -> int:
+        return self._pulse.clock.time_ns()
 
     @property
     def broken(self) -> bool:
@@ -113,12 +123,22 @@ class PostgresState(Database):
     def _answer(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         if asyncio._get_running_loop() is None:
             return self._loop.run(self._ask(sql, *values), self._patience_s)
+        return self._answer_here(lambda: self._ask(sql, *values))
+
+    def _answer_here(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """An answer for which an event loop stands still."""
         self._pulse.refuse_silent()
-        try:
-            return self._loop.run(self._ask(sql, *values), _READ_HERE_S)
-        except Busy:
-            self._pulse.missed()
-            raise
+        self._standstill.refuse()
+        since = time.monotonic()
+        with standing_still(_READ_HERE_S, time.monotonic) as seconds:
+            try:
+                return self._loop.run(work(), seconds)
+            except Busy:
+                if seconds == _READ_HERE_S:  # else it was this request that could not wait
+                    self._pulse.missed()
+                raise
+            finally:
+                self._standstill.note(time.monotonic() - since)
 
     async def _ask(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         if self._pool is None:
@@ -128,25 +148,34 @@ class PostgresState(Database):
             )  # fmt: skip
         async with self._pool.acquire(timeout=self._place.connect_s) as connection:
             try:
-                return [tuple(row) for row in await connection.fetch(sql, *values)]
+                return self._heard(await connection.fetch(sql, *values))
             except FAILURES as error:
                 if not is_lost(error):
                     raise
         # It was lost before anything was asked, most often: to ask again changes nothing.
         async with self._pool.acquire(timeout=self._place.connect_s) as connection:
-            return [tuple(row) for row in await connection.fetch(sql, *values)]
+            return self._heard(await connection.fetch(sql, *values))
+
+    def _heard(self, rows: Iterable[Any]) -> list[tuple[Any, ...]]:
+        self._pulse.heard()
+        return [tuple(row) for row in rows]
 
     def is_alive(self, name: str) -> bool:
         """Whether the server of a name still serves; in doubt it does."""
         try:
+            if asyncio._get_running_loop() is not None:
+                return self._answer_here(lambda: self._pulse.is_alive(self._ask, name))
             return self._loop.run(self._pulse.is_alive(self._ask, name), _READ_HERE_S)
         except BailiwickError:
             return True
 
     # --- what others must notice ---------------------------------------------------------------
 
+    async def write(self, job: Job[Result]) -> Result:
+        return await self._in_time(job, control=False)
+
     async def write_control(self, job: Job[Result]) -> Result:
-        result = await super().write_control(job)
+        result = await self._in_time(job, control=True)
         knowing = asyncio.wrap_future(self._loop.begin(self._pulse.everyone_knows(self._ask)))
         try:
             await asyncio.wait((knowing,))
@@ -156,6 +185,12 @@ class PostgresState(Database):
         if not knowing.cancelled():  # as it is where the state is closed: what was written stands
             knowing.result()
         return result
+
+    async def _in_time(self, job: Job[Result], *, control: bool) -> Result:
+        """Run a job within the patience of who asks: it is never begun later, and what is begun
+        has come to its end by then."""
+        with waiting() as seconds:
+            return await self._writer.run(job, control=control, begun_within_s=seconds)
 
     def write_blocking(self, job: Job[Result], *, control: bool = False) -> Result:
         result = super().write_blocking(job, control=control)

@@ -17,6 +17,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -24,6 +25,7 @@ from typing import Any, Final
 import asyncpg
 
 from bailiwick.errors import BailiwickError, Busy, Unsupported
+from bailiwick.postgres.clock import NOW_US, SharedClock
 from bailiwick.postgres.failures import FAILURES, SOON
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.state.epoch import Epoch
@@ -45,13 +47,20 @@ _HEARD_S: Final = 2.5
 _SILENT_S: Final = 2.5
 """A database that has not answered for so long is not asked by whoever cannot wait."""
 
+_SHORT_US: Final = int(FRESH_S * 1_000_000)
+"""Between two beats so much may pass, and the database was not away."""
+
+_SILENCES_MAX: Final = 256
+"""How many silences of the database are kept in mind. Who was heard of before all of them has had
+its time in between."""
+
 _AGAIN_S: Final = 0.3
 _POLLS_S: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 
-_BEAT: Final = """
+_BEAT: Final = f"""
 INSERT INTO state_servers VALUES ($1, clock_timestamp(), $2)
 ON CONFLICT (owner) DO UPDATE SET seen = excluded.seen, known = excluded.known
-RETURNING (SELECT number FROM state_control), (SELECT sum(version) FROM parts)
+RETURNING (SELECT number FROM state_control), (SELECT sum(version) FROM parts), {NOW_US}
 """
 _SERVERS: Final = (
     f"SELECT count(*) FROM state_servers WHERE seen > clock_timestamp() - interval '{ALIVE_S} s'"
@@ -60,10 +69,10 @@ _BEHIND: Final = (
     "SELECT count(*) FROM state_servers WHERE owner <> $1 AND known < $2"
     f" AND seen > clock_timestamp() - interval '{_HEARD_S} s'"
 )
-_ALIVE: Final = (
-    "SELECT 1 FROM state_servers WHERE owner = $1"
-    f" AND seen > clock_timestamp() - interval '{ALIVE_S} s'"
-)
+_SEEN: Final = f"""
+SELECT {NOW_US}, CAST(extract(epoch FROM seen) * 1000000 AS BIGINT)
+FROM state_servers WHERE owner = $1
+"""
 _STALE: Final = bytes([1] * 8)
 
 
@@ -105,6 +114,7 @@ class Pulse:
 
     def __init__(self, loop: DatabaseLoop, place: ServerPlace, owner: str) -> None:
         self.epoch = SharedEpoch()
+        self.clock = SharedClock()
         self.servers = 1
         """How many processes serve on this state, as far as is known."""
         self._loop = loop
@@ -114,16 +124,18 @@ class Pulse:
         self._is_outdated = False
         self._known = -1
         self._tables: int | None = None
-        self._answered = 0.0
-        self._reconnected = 0.0
+        self._answered = self._heard = 0.0
         self._since = 0.0
+        self._beaten_us = 0
+        self._silences: deque[tuple[int, int]] = deque(maxlen=_SILENCES_MAX)
         self._early = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
     def is_heard(self) -> bool:
-        """Whether the database has answered lately."""
-        return time.monotonic() - self._answered < _SILENT_S
+        """Whether the database has answered lately, whoever asked: on a machine with much to do one
+        beat may be late while others are answered."""
+        return not self._is_outdated and time.monotonic() - self._heard < _SILENT_S
 
     @property
     def is_steady(self) -> bool:
@@ -141,9 +153,13 @@ class Pulse:
                 details=dict(SOON),
             )  # fmt: skip
 
+    def heard(self) -> None:
+        """It has answered somebody who asked."""
+        self._heard = time.monotonic()
+
     def missed(self) -> None:
         """It has not answered somebody who asked."""
-        self._answered = 0.0
+        self._answered = self._heard = 0.0
 
     async def start(self) -> None:
         """Be known to others, before anything is read."""
@@ -162,11 +178,13 @@ class Pulse:
             self._early.set()
 
     async def _beat(self) -> None:
-        asked = time.monotonic()
+        asked, asked_ns = time.monotonic(), time.time_ns()
         # Others wait for those that they have heard of: who was silent is heard of first, and
         # trusts what it has read only from the next time on.
         is_known = asked - self._answered < FRESH_S
-        number, tables = await self._connection.fetchrow(_BEAT, self._owner, self._known)
+        answer = await self._connection.fetchrow(_BEAT, self._owner, self._known)
+        number, tables, told_us = answer
+        self.clock.heard(told_us, asked_ns)
         self._tables = self._tables or tables
         if tables != self._tables:
             raise _outdated()
@@ -174,7 +192,10 @@ class Pulse:
         if changed:
             self.epoch.changed()
             self._early.set()  # to say so
-        self._answered = time.monotonic()
+        self._answered = self._heard = time.monotonic()
+        if self._beaten_us and told_us - self._beaten_us > _SHORT_US:
+            self._silences.append((self._beaten_us, told_us))
+        self._beaten_us = told_us
         if not is_known:
             self._since = self._answered
         if is_known:
@@ -190,7 +211,6 @@ class Pulse:
             try:
                 async with asyncio.timeout(self._place.connect_s):
                     if self._connection is None or self._connection.is_closed():
-                        self._reconnected = time.monotonic()
                         await self._connect()
                 async with asyncio.timeout(FRESH_S):
                     await self._beat()
@@ -200,7 +220,7 @@ class Pulse:
             except Unsupported as error:
                 # Nobody had heard of this one, and so it was done without waiting for it.
                 _log.error("this server serves no more: %s", error)
-                self._is_outdated, self._answered, self.epoch.fresh_until = True, 0.0, 0.0
+                self._is_outdated, self.epoch.fresh_until = True, 0.0
                 await self._leave()
                 return
             except (*FAILURES, BailiwickError):
@@ -210,24 +230,32 @@ class Pulse:
 
     async def everyone_knows(self, ask: Callable[..., Any]) -> None:
         """Wait until all other servers know of what is committed by now; no longer than what they
-        have read before is good."""
+        have read before is good, also where the database does not answer."""
         until = time.monotonic() + FRESH_S
         with contextlib.suppress(*FAILURES, BailiwickError):
-            (number,) = (await ask("SELECT number FROM state_control"))[0]
-            polls = iter(_POLLS_S)
-            while (await ask(_BEHIND, self._owner, number))[0][0]:
-                left = until - time.monotonic()
-                if left <= 0:
-                    return
-                await asyncio.sleep(min(left, next(polls, _POLLS_S[-1])))
-            return
+            async with asyncio.timeout(FRESH_S):
+                (number,) = (await ask("SELECT number FROM state_control"))[0]
+                polls = iter(_POLLS_S)
+                while (await ask(_BEHIND, self._owner, number))[0][0]:
+                    left = until - time.monotonic()
+                    await asyncio.sleep(min(left, next(polls, _POLLS_S[-1])))
+                return
         await asyncio.sleep(max(0.0, until - time.monotonic()))
 
     async def is_alive(self, ask: Callable[..., Any], name: str) -> bool:
-        """Whether the server of a name still serves; in doubt it does."""
-        if time.monotonic() - self._reconnected < ALIVE_S:
-            return True  # nobody could be heard of while the database was away
-        return bool(await ask(_ALIVE, name))
+        """Whether the server of a name still serves; in doubt it does. Nobody could be heard of
+        while the database was away, so that time does not count, and no other is given for it.
+
+        All by the clock of the database: where that is set on, or this machine slept, nobody was
+        heard of in between either."""
+        heard_of = await ask(_SEEN, name)
+        if not heard_of:
+            return False
+        now, seen = heard_of[0]
+        goes_on = now - self._beaten_us > _SHORT_US
+        silences = [*self._silences, *([(self._beaten_us, now)] if goes_on else ())]
+        away = sum(max(0, ended - max(begun, seen)) for begun, ended in silences)
+        return bool(now - seen - away < ALIVE_S * 1_000_000)
 
     async def close(self) -> None:
         task, self._task = self._task, None

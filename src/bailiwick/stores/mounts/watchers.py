@@ -18,6 +18,7 @@ from bailiwick.change_log import ChangeLog, Logs
 from bailiwick.errors import BailiwickError
 from bailiwick.model import Change
 from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.patience import for_nobody
 from bailiwick.store import Changing, Noticed, Watcher, Watches
 from bailiwick.stores.mounts.table import MountedStore
 from bailiwick.versions import Mark
@@ -178,6 +179,7 @@ class LogWatcher:
         await self._begun.wait()
 
     async def _follow(self) -> None:
+        for_nobody()
         place: int | None = None
         while True:
             try:

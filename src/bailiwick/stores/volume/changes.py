@@ -180,7 +180,8 @@ async def symlink(turn: ChangeTurn, held: VolumeHandle, text: bytes, mark: Mark)
 
 
 class Removed(NamedTuple):
-    """``beneath`` says how many names went with it, where that was told at once."""
+    """``beneath`` says how many names went with it, where that was told at once, and at most one
+    more than are told."""
 
     bound: BoundName
     version: int
@@ -198,7 +199,8 @@ async def remove(
     if bound.kind == DIRECTORY and not recursive and not await turn.tree.is_empty(bound.node):
         raise DirectoryNotEmpty("directory is not empty", path=held.path)
     await check_lease(turn, spot.directory, held.path.name, mark, beneath=bound)
-    beneath = await turn.tree.count_beneath(bound.node) if bound.kind == DIRECTORY else 0
+    limit = turn.core.limits.removed_counted_max + 1
+    beneath = await turn.tree.count_beneath(bound.node, limit) if bound.kind == DIRECTORY else 0
     mutation = turn.mutation("remove", mark)
     await mutation.set_name(RowPlace(spot.directory, held.path.name), None)
     await mutation.end_inode(bound)

@@ -51,13 +51,13 @@ from bailiwick.stores.volume.rows.records import (
 )
 from bailiwick.stores.volume.rows.sqlite_file import Work
 from bailiwick.stores.volume.rows.tree import (
-    STEP,
     Level,
     PinnedTree,
     RowTree,
     catch_up_with,
     levels_of,
     remember_step,
+    step_over,
 )
 from bailiwick.stores.volume.uptime import Uptime, uptime_of_this_machine
 from bailiwick.versions import Mark
@@ -213,11 +213,10 @@ class VolumeCore:
             return await self.pinned_tree(session, ahead)
         if self.view.at == HEAD:
             last = await self.database.last()
-            if last != cache.seen:
-                if not cache.take_own(last):
-                    await self.refuse_deleted(session)
-                    await cache.catch_up(session, self.view)
-                cache.trim()
+            if last != cache.seen and not cache.take_own(last):
+                await self.refuse_deleted(session)
+                await cache.catch_up(session, self.view)
+        cache.trim()
         return RowTree(session, self.view, self.levels, cache)
 
     async def pinned_tree(
@@ -262,22 +261,23 @@ class VolumeCore:
                     self._cache.clear()
                     self._cache.seen = before  # so that whoever looks next is told as well
                     raise
-                self._cache.trim()
+            self._cache.trim()
         self.database.learn(self._cache.seen)
 
     def remembered(self, step: RowPlace | None = None) -> Cache | None:
         """What is known of the tree without looking; None where others have changed it, or to ask
         whether they did takes waiting. A ``step`` that is not known is looked up by the statement
-        that asks, where one does for that."""
+        that asks."""
         if self.is_closed:
             self.check_open()
-        if self.at_once is None or (step is not None and len(self.levels) > 1):
+        if self.at_once is None:
             return None
         if time.monotonic() > self._pin_due:
             self._renew_pin()
         cache, view, row = self._cache, self.view, None
         if step is not None:
-            row = self.at_once.row_at_once(STEP, view.volume, view.branch, view.at, *step)
+            sql = step_over(self.levels)
+            row = self.at_once.row_at_once(sql, view.volume, view.branch, view.at, *step)
             if row is None:
                 raise Closed("the volume was deleted")
         if view.at == HEAD:
@@ -499,11 +499,12 @@ def open_core(
     blobs: Blobs | None,
     limits: Limits,
     modes: Modes,
-    clock_ns: Callable[[], int] = time.time_ns,
+    clock_ns: Callable[[], int] | None = None,
     uptime: Uptime | None = None,
     compression: str = "off",
 ) -> VolumeCore:
     """Open a branch of a volume in the file at ``path``; file and volume are made if missing.
+    Without a clock it is as late as for all who share it.
 
     Blocks. Raises `ParseError` for a name that is none or for settings that differ from those with
     which this process has the volume open, `RootNotFound` for a branch that does not exist.
@@ -516,6 +517,7 @@ def open_core(
         blobs = blobs or folder_of(shared)
         settings = {"blobs": blobs.description, "compression": compression}
         compare_settings(shared, volume, settings)
+        clock_ns = clock_ns or shared.time_ns
         now_ns, uptime = clock_ns(), uptime or uptime_of_this_machine()
 
         async def find(session: RowSession) -> tuple[Identity, tuple[Level, ...]]:

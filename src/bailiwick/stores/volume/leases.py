@@ -103,7 +103,9 @@ async def check_lease(
         turn.is_fenced = bool(turn.is_fenced) or own is not None
     other = next((each for each in found if each is not own and each.is_alive(turn)), None)
     if other is not None:
-        await _refuse_held(turn, other.owner if other in over else "", mark)
+        above = await turn.tree.path(parent) if name else None
+        path = ROOT if above is None else above.child(name)
+        await _refuse_held(turn, path, other.owner if other in over else "", mark)
     elif own is not None and not own.is_alive(turn) and _is_followed(own, found):
         turn.refuse(stale_token())
 
@@ -138,15 +140,19 @@ async def _inside(turn: ChangeTurn, top: BoundName, mark: Mark) -> list[_Record]
     return found
 
 
-async def _refuse_held(turn: ChangeTurn, owner: str, mark: Mark) -> None:
+async def _refuse_held(turn: ChangeTurn, path: ScopedPath, owner: str, mark: Mark) -> None:
+    """The path is that of what would be changed: where the lease is another's to know."""
     is_stale = mark.lock_token is not None
     if is_stale:
         record = await _given_out(turn, mark)
         is_stale = record is None or not record.is_alive(turn)
     details = {"owner": owner, "stale": True} if is_stale else {"owner": owner}
     turn.refuse(
-        LockHeld("is locked", details=details, hint="wait until the lock is released or expires")
-    )
+        LockHeld(
+            "is locked", path=path, details=details,
+            hint="wait until the lock is released or expires",
+        )
+    )  # fmt: skip
 
 
 async def _given_out(turn: ChangeTurn, mark: Mark) -> _Record | None:

@@ -6,7 +6,6 @@ committed; acknowledged means on disk. Reads run on the event loop and see every
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,7 +20,15 @@ from bailiwick.errors import (
     SymlinkEscape,
 )
 from bailiwick.limits import Limits
-from bailiwick.model import ANYTHING, Expected, Hardlinks, NewFileMode, Stat, Symlinks
+from bailiwick.model import (
+    ANYTHING,
+    Expected,
+    Hardlinks,
+    MoreThan,
+    NewFileMode,
+    Stat,
+    Symlinks,
+)
 from bailiwick.paths import ScopedPath
 from bailiwick.store import (
     Child,
@@ -124,7 +131,7 @@ class VolumeStore:
         branch: str = MAIN,
         symlinks: Symlinks = "in-root",
         limits: Limits | None = None,
-        clock_ns: Callable[[], int] = time.time_ns,
+        clock_ns: Callable[[], int] | None = None,
         uptime: Uptime | None = None,
         new_file_mode: NewFileMode = "private",
         blobs: Blobs | None = None,
@@ -409,20 +416,12 @@ class VolumeStore:
                 turn, held, self._mark, recursive=recursive, expected=expected
             )
         )
-        if removed.beneath is not None:
-            return 1 + removed.beneath
-        return await self._count(removed)
-
-    async def _count(self, removed: changes.Removed) -> int:
-        """How many objects went from a fork, whose own rows do not tell what it shares with others:
-        counted afterwards, as it was."""
-        core, before = self._core, removed.version - 1
-        holder = object()
-        core.hold_version(holder, before)
-        try:
-            return 1 + await count_beneath(core, core.view._replace(at=before), removed.bound.node)
-        finally:
-            core.let_go(holder)
+        most = self._core.limits.removed_counted_max
+        beneath = removed.beneath
+        if beneath is None:  # a fork's own rows do not tell what it shares with others
+            before = removed.version - 1
+            beneath = await count_beneath(self._core, before, removed.bound.node, most + 1)
+        return MoreThan(most) if beneath > most else 1 + beneath
 
     async def move(
         self, source: Handle, destination: Handle, *, replace: bool,

@@ -19,7 +19,7 @@ from functools import cache, partial
 from secrets import token_hex
 from typing import Any, Final, NamedTuple
 
-from bailiwick.errors import Busy, Closed, FileAlreadyExists, IoError, ParseError
+from bailiwick.errors import BailiwickError, Busy, FileAlreadyExists, IoError, ParseError
 from bailiwick.finishing import in_thread
 from bailiwick.model import MiB
 from bailiwick.stores.volume.content.blobs import Blobs, is_blob, new_key
@@ -214,8 +214,8 @@ class VolumeCopy:
 
     async def run(self, source_name: str, name: str) -> VolumeCopied:
         """Make the copy, or go on with it. Raises `FileAlreadyExists` where the target has
-        something else of this name, `Busy` where the source changes all the time, and `IoError`
-        where something in it is damaged."""
+        something else of this name, `Busy` where the source changes all the time or somebody else
+        makes the copy or lets go of it, and `IoError` where something in it is damaged."""
         async with self._source.looking() as session:
             row = await session.row(VOLUME, source_name)
         assert row is not None
@@ -233,24 +233,23 @@ class VolumeCopy:
             await self._copy(is_fresh=found.is_fresh)
             await self._read_back()
             await self._end(source_name, name)
-        except (Busy, Closed):
-            await self._leave_nothing()
+        except BailiwickError as error:
+            if await self._is_let_go_of():
+                # Whoever did that has not seen what was put beside the database since.
+                await in_thread(drop_blobs, self._blobs, self._row.uid, pool=self._blobs.threads)
+                raise Busy("the copy was let go of by somebody else meanwhile") from error
             raise
         finally:
             self._source.let_go(holder)
             await self._database.aclose()
         return VolumeCopied(self._rows, self._bytes, not found.is_fresh, False)
 
-    async def _leave_nothing(self) -> None:
-        """Where the copy was let go of meanwhile: whoever did that has not seen what was put beside
-        the database since."""
-
+    async def _is_let_go_of(self) -> bool:
         async def is_gone(session: RowSession) -> bool:
             row = await session.row(_NAME, self._row.uid)
             return row is None or LET_GO in row[0]
 
-        if await in_thread(self._shared.set_up, is_gone):
-            await in_thread(drop_blobs, self._blobs, self._row.uid, pool=self._blobs.threads)
+        return await in_thread(self._shared.set_up, is_gone)
 
     async def _compare_whole(self) -> None:
         """A target that has the volume already is whole, or something else."""
@@ -359,7 +358,7 @@ class VolumeCopy:
 
         async def job(turn: Any) -> None:
             if await turn.session.row(_IS_BEGUN, volume, begun_as) is None:
-                raise Busy("the same volume was copied here by somebody else meanwhile")
+                raise _copied_meanwhile()
             for key in dropped:
                 await turn.session.run(drop_row(table), volume, *key)
             for row in rows:
@@ -433,7 +432,9 @@ class VolumeCopy:
 
         async def end(session: RowSession) -> None:
             found = await session.row(VOLUME, begun_as)
-            if found is None or await session.row(VOLUME, name) is not None:
+            if found is None:
+                raise _copied_meanwhile()
+            if await session.row(VOLUME, name) is not None:
                 raise _something_else()
             copy = VolumeRow(*found)
             leases = await session.row(_LEASES, copy.id)
@@ -494,6 +495,10 @@ async def _find_or_begin(source: VolumeRow, name: str, session: RowSession) -> _
         _BEGIN, made.id, begun_as, made.uid, made.root, made.last, made.created_ns, guard
     )
     return _CopyPlace(made, begun_as, True)
+
+
+def _copied_meanwhile() -> Busy:
+    return Busy("the same volume was copied here by somebody else meanwhile")
 
 
 def _something_else() -> FileAlreadyExists:

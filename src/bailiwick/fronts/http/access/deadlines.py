@@ -11,16 +11,20 @@ import asyncio
 import errno
 import time
 from collections.abc import Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeVar
 
 from bailiwick.errors import BailiwickError, Busy, IoError
 from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.limits import Limits
+from bailiwick.patience import WAITS_SECONDS_MAX, keeping
 
 Result = TypeVar("Result")
 
 LOOK_SECONDS: Final = 1.0
 _USUAL: Final = Limits().request_seconds_max
+
+_UNBOUND: Final = nullcontext()
 
 
 class Deadlines:
@@ -74,6 +78,11 @@ class Deadlines:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+
+def patience_for(request: Request) -> AbstractContextManager[None]:
+    """What a request is answered in. An upload waits as often as it has to, as its source does."""
+    return _UNBOUND if request.route.raw_body else keeping(WAITS_SECONDS_MAX)
 
 
 def seconds_of(request: Request) -> float:

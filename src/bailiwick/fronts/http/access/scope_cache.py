@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import hashlib
-import hmac
-import itertools
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from bailiwick.build.shared_grants import SharedGrants
 from bailiwick.call import Caller
 from bailiwick.errors import (
     BailiwickError,
+    Busy,
     Closed,
     GrantExpired,
     GrantRevoked,
@@ -29,6 +27,7 @@ from bailiwick.fronts.http.access.callers import ANONYMOUS, HttpCaller
 from bailiwick.grant import StandingGrant, Subject
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath, parse
+from bailiwick.patience import AT_ONCE_S, waiting
 from bailiwick.scope import Scope
 
 if TYPE_CHECKING:
@@ -139,16 +138,31 @@ class Holding:
         return fitting or held
 
     async def _request(self, root: str, standing: StandingGrant | None) -> Scope:
-        """Request a scope for the first who needs it; others wait for the same request."""
+        """Request a scope for the first who needs it; others wait for the same request. Where the
+        first could not wait as long as they, one of them is the next."""
         key = root, standing
-        opening = self._opening.get(key)
-        if opening is None:
-            opening = asyncio.ensure_future(self._requested(root, standing))
-            self._opening[key] = opening
-            opening.add_done_callback(lambda _: self._opening.pop(key, None))
+        while (opening := self._opening.get(key)) is not None:
+            with waiting() as seconds:
+                try:
+                    scope = await asyncio.shield(opening)
+                except Busy:
+                    if seconds is not None and seconds <= AT_ONCE_S:
+                        raise
+                    self._end_opening(key, opening)
+                    continue
+            self._open[key] = scope
+            return scope
+        opening = self._opening[key] = asyncio.ensure_future(self._requested(root, standing))
+        opening.add_done_callback(functools.partial(self._end_opening, key))
         scope = await asyncio.shield(opening)
         self._open[key] = scope
         return scope
+
+    def _end_opening(
+        self, key: tuple[str, StandingGrant | None], opening: asyncio.Task[Scope]
+    ) -> None:
+        if self._opening.get(key) is opening:
+            del self._opening[key]
 
     async def _requested(self, root: str, standing: StandingGrant | None) -> Scope:
         if standing is None:
@@ -157,29 +171,14 @@ class Holding:
             return scope.with_caller(FRONT, wait_s=self._wait_s)
         access = standing.access if self.most is None else standing.access & self.most
         if self._shared is not None:
-            return await self._share(self._shared, root, standing, access)
+            return await self._shared.scope(
+                self._authority, self._subject, root, standing, access, _REASON, front=FRONT,
+                wait_s=self._wait_s,
+            )  # fmt: skip
         return await self._authority.request_root(
             self._subject, root, access, _REASON, path=str(standing.path), front=FRONT,
             wait_s=self._wait_s,
         )  # fmt: skip
-
-    async def _share(
-        self, shared: SharedGrants, root: str, standing: StandingGrant, access: frozenset[Access]
-    ) -> Scope:
-        """The scope under the grant that all workers have for this: what is passed on or taken back
-        at one of them is so at all. After one that is over comes the next."""
-        for name in shared.names(str(self._subject), root, standing, access):
-            try:
-                return await self._authority.share_root(
-                    self._subject, root, access, _REASON, grant_id=name, path=str(standing.path),
-                    front=FRONT, wait_s=self._wait_s,
-                )  # fmt: skip
-            except GrantExpired:
-                continue
-            except GrantRevoked:
-                if standing.id:
-                    raise
-        raise AssertionError("there is always a next name")
 
     async def _granted(self, root: str) -> Scope:
         """The scope of a token that is for one grant."""
@@ -279,30 +278,6 @@ class Holding:
             await temp.aclose()
         for scope in list(self._open.values()):
             await scope.aclose()
-
-
-class SharedGrants:
-    """What the grants are called that the workers of one server have together."""
-
-    def __init__(self, key: bytes) -> None:
-        """``key`` is the same for all workers, and another for every server."""
-        self._key = key
-
-    @property
-    def front(self) -> str:
-        """What the names of all of them begin with."""
-        return f"shared-{self._digest('')[:8]}-"
-
-    def names(
-        self, subject: str, root: str, standing: StandingGrant, access: frozenset[Access]
-    ) -> Iterator[str]:
-        """The names for what a subject has of a root by a grant, one after the other."""
-        what = "\0".join((subject, root, standing.id, str(standing.path), *sorted(access)))
-        for number in itertools.count():
-            yield self.front + self._digest(f"{what}\0{number}")[:16]
-
-    def _digest(self, text: str) -> str:
-        return hmac.digest(self._key, text.encode(), hashlib.sha256).hex()
 
 
 def _reaching(choices: list[StandingGrant], path: str | None) -> StandingGrant:

@@ -101,7 +101,7 @@ async def _kept(request: Request, key: str, done: Callable[[], Awaitable[Reply]]
     scope = await _scope(request)
     limits = Limits() if scope is None else scope.limits
     book = request.authority.idempotency
-    counts_for = request.caller.budget.subject
+    counts_for = _counts_for(request, scope)
     known = await book.take(_caller(request), counts_for, key, _digest(request), limits)
     if isinstance(known, StoredAnswer):
         if scope is not None:
@@ -270,7 +270,13 @@ async def _keep(request: Request, taken: TakenKey, reply: Reply, *, recalled: bo
     if _says_that_nothing_was_done(reply):
         await book.give_back(taken)
         return
-    await book.keep(taken, _stored(reply))
+    try:
+        await book.keep(taken, _stored(reply))
+    except Busy as error:
+        raise IoError(
+            "this may be done, and its answer could not be kept", details=error.details,
+            hint="ask again under the same Idempotency-Key",
+        ) from error  # fmt: skip
 
 
 def _stored(reply: Reply) -> StoredAnswer:
@@ -314,6 +320,15 @@ async def _scope(request: Request) -> Scope | None:
         return None
     paths = _paths(route.verb, body)
     return await request.scoped(paths[0] if paths else None)
+
+
+def _counts_for(request: Request, scope: Scope | None) -> str:
+    """What a key is counted with: those of its subject in the root whose limits bound them, in all
+    temporary roots, of which there may be ever more, or in none."""
+    subject = request.caller.budget.subject
+    if scope is None:
+        return subject
+    return f"{subject}\0{'temp' if scope.root.kind == 'temp' else scope.root}"
 
 
 def _refuse_if_not_allowed(request: Request, scope: Scope) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from bailiwick.ending_signals import ending_signals
 from bailiwick.fronts.http.settings import KEEP_ALIVE_SECONDS, SHUTDOWN_SECONDS_MAX
 from bailiwick.fronts.http.transport.descriptors import DescriptorRoom, limit, room_for
 from bailiwick.fronts.http.transport.protocol import BoundedProtocol
@@ -132,7 +133,7 @@ class Server(uvicorn.Server):
         """Stop when told to. Unlike uvicorn's own, it does not die of the signal afterwards: a
         process that ends with its server is left to close what it has open."""
         before: dict[signal.Signals, Any] = {}
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ending_signals():
             with suppress(ValueError):  # not in a process's main thread
                 before[number] = signal.signal(number, lambda *_: self.stop())
         try:

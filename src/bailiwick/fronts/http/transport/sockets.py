@@ -11,8 +11,8 @@ _BACKLOG = 1_024
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens; with port 0 on one that is free. What stands in the way is said in the
-    words of who typed the address."""
+    """A socket at an address; with port 0 on one that is free. What stands in the way is said in
+    the words of who typed the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named, asyncio sends small answers at once (TCP_NODELAY); else every answer
     # of two pieces waits 40 ms for the other side.
@@ -20,13 +20,21 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host.strip("[]"), port))
-        listener.listen(_BACKLOG)
         listener.set_inheritable(True)
         listener.setblocking(False)
     except OSError as error:
         listener.close()
         raise _cannot_listen(error, host, port) from None
     return listener
+
+
+def listen(listener: socket.socket) -> None:
+    """Let connections come, which wait until they are answered: not before there is somebody to do
+    so, since who is refused asks elsewhere."""
+    try:
+        listener.listen(_BACKLOG)
+    except OSError as error:  # another was bound to it at the same time, and was quicker
+        raise _cannot_listen(error, *listener.getsockname()[:2]) from None
 
 
 def inherited(descriptor: int) -> socket.socket:

@@ -11,14 +11,19 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from bailiwick.errors import Closed
+from bailiwick.model import MiB
 from bailiwick.stores.volume.rows.database import Row, RowSession
 from bailiwick.stores.volume.rows.records import BoundName, BranchView, Inode, RowKey, RowPlace
 
 NAMES_MAX: Final = 65_536
 """About 10 MiB of names."""
 
-INODES_MAX: Final = 4_096
-"""With the largest content that is kept in a row, 32 MiB."""
+INODES_MAX: Final = 16_384
+"""About 10 MiB of nodes, besides their content."""
+
+CONTENT_BYTES_MAX: Final = 32 * MiB
+"""Of the content that is kept in the rows of nodes: 4,096 of the largest, or most of a tree of
+source text."""
 
 CHANGES_MAX: Final = 4_096
 """With more changes since the last look forgetting everything is cheaper than reading them."""
@@ -53,6 +58,26 @@ class Own(NamedTuple):
     above: Inode | None = None
 
 
+class KnownNodes(dict[int, Inode | None]):
+    """Nodes by their numbers, with a sum of the content that they hold."""
+
+    __slots__ = ("content_bytes",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.content_bytes = 0
+        """At least what is held: what is replaced or forgotten counts until it is weighed."""
+
+    def __setitem__(self, node: int, inode: Inode | None) -> None:
+        if inode is not None and inode.data is not None:
+            self.content_bytes += len(inode.data)
+        super().__setitem__(node, inode)
+
+    def weigh(self) -> None:
+        held = (inode.data for inode in self.values() if inode is not None)
+        self.content_bytes = sum(len(data) for data in held if data is not None)
+
+
 class Cache:
     """Names, nodes and places of one branch, as they were at version ``seen``."""
 
@@ -62,7 +87,7 @@ class Cache:
         self.names: dict[tuple[int, str], BoundName | None] = {}
         self.own: dict[tuple[int, str], Row | None] = {}
         """What the branch itself says of a name, where a turn has looked ahead: for that turn."""
-        self.inodes: dict[int, Inode | None] = {}
+        self.inodes = KnownNodes()
         self.places: dict[int, RowPlace | None] = {}
         self.seen = 0
         self._noted: dict[int, Own] = {}
@@ -183,8 +208,13 @@ class Cache:
         """Forget the oldest half of what has become too much."""
         if len(self.names) > NAMES_MAX:
             _forget_half(self.names)
-        if len(self.inodes) > INODES_MAX:
-            _forget_half(self.inodes)
+        inodes = self.inodes
+        if len(inodes) > INODES_MAX or inodes.content_bytes > CONTENT_BYTES_MAX:
+            inodes.weigh()
+            # From half on, so that there is time until they are weighed again.
+            if len(inodes) > INODES_MAX or inodes.content_bytes > CONTENT_BYTES_MAX // 2:
+                _forget_half(inodes)
+                inodes.weigh()
         if len(self.places) > NAMES_MAX:
             _forget_half(self.places)
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from bailiwick.finishing import look_at
+from bailiwick.patience import for_nobody, never_begun, waiting
 
 Wanted = TypeVar("Wanted")
 
@@ -23,7 +24,8 @@ class SharedRounds(Generic[Wanted]):
         self._next: asyncio.Task[None] | None = None
 
     async def join(self, wanted: Wanted | None = None) -> None:
-        """Have it done once more. Raises what the work raises."""
+        """Have it done once more. Raises what the work raises, and `Busy` where that takes longer
+        than who asks has patience for."""
         if wanted is not None:
             self._wanted.append(wanted)
         if self._next is None:
@@ -32,9 +34,15 @@ class SharedRounds(Generic[Wanted]):
                 return
             self._next = asyncio.ensure_future(self._after(self._running))
             self._next.add_done_callback(look_at)
-        await asyncio.shield(self._next)
+        with waiting() as seconds:
+            joined = self._next
+            await asyncio.wait((joined,), timeout=seconds)
+            if not joined.done():
+                raise never_begun()
+            joined.result()
 
     async def _after(self, running: asyncio.Future[None]) -> None:
+        for_nobody()
         await asyncio.wait((running,))
         self._next = None
         await self._round()

@@ -11,6 +11,7 @@ Parameters are numbered, ``$1`` …, in every statement.
 from __future__ import annotations
 
 import secrets
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -142,6 +143,10 @@ class SharedDatabase(ABC):
         self.users = 0
         self.holders: WeakSet[VersionHolder] = WeakSet()
         self.pins: dict[int, Pin] = {}
+
+    def time_ns(self) -> int:
+        """How late it is for all who share it."""
+        return time.time_ns()
 
     def refuse_behind(self) -> None:  # noqa: B027 - most have nothing to refuse
         """Raises `Busy` where nothing may be changed yet."""

@@ -24,6 +24,8 @@ import asyncpg
 
 from bailiwick.errors import FORKED, BailiwickError, Closed
 from bailiwick.finishing import look_at
+from bailiwick.patience import for_nobody, waiting
+from bailiwick.postgres.clock import NOW_US, SharedClock
 from bailiwick.postgres.failures import FAILURES, from_postgres
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.stores.volume.rows.database import (
@@ -33,7 +35,7 @@ from bailiwick.stores.volume.rows.database import (
     RowSession,
     SharedDatabase,
 )
-from bailiwick.stores.volume.rows.postgres_notifications import Notifications, ToldOf
+from bailiwick.stores.volume.rows.postgres_notifications import Notifications
 from bailiwick.stores.volume.rows.postgres_schema import (
     FOUND,
     MIGRATING,
@@ -55,6 +57,7 @@ _AGAIN_S: Final = 1.0
 _ANSWER_S: Final = 2.0
 """For the question whether it is there: who asks is to know within five seconds."""
 
+_NOW: Final = f"SELECT {NOW_US}"
 _LAST: Final = "SELECT last FROM volume WHERE id = $1"
 _NAMED: Final = "SELECT 1 FROM volume WHERE name = $1"
 
@@ -82,7 +85,7 @@ class _Look:
     async def _taken(self) -> PostgresSession:
         if self._session is None:
             self._held = await self._pool.take()
-            self._session = PostgresSession(self._held)
+            self._session = PostgresSession(self._held, self._pool.answer_s)
         return self._session
 
     async def rows(self, sql: str, *values: Any) -> list[Row]:
@@ -102,10 +105,13 @@ async def _leave_as_it_is(_: Any) -> None:
 class _Pool:
     """The connections of one event loop, and what is written through them."""
 
-    def __init__(self, place: ServerPlace, session: str, told_of: ToldOf) -> None:
+    def __init__(self, place: ServerPlace, server: PostgresServer) -> None:
         self.users = 0
-        self.session = session
-        self.notifications = Notifications(place.options, session, told_of)
+        self.session = server.session
+        self.answer_s = place.answer_s
+        self.raised_s = place.raised_s
+        self.notifications = Notifications(place.options, server.session, server.learn)
+        self._begin = server.begin
         self._place = place
         self._opening = asyncio.Lock()
         self._pool: Any = None
@@ -123,10 +129,11 @@ class _Pool:
                 if self._pool is None:
                     self._pool = await asyncpg.create_pool(
                         min_size=0, max_size=self._place.connections_max, reset=_leave_as_it_is,
-                        init=begin,
+                        init=self._begin,
                         max_inactive_connection_lifetime=_IDLE_S, **self._place.options,
                     )  # fmt: skip
-            return await self._pool.acquire(timeout=self._place.connect_s)
+            with waiting(self._place.connect_s) as seconds:
+                return await self._pool.acquire(timeout=seconds)
         except FAILURES as error:
             raise from_postgres(error) from error
 
@@ -163,11 +170,13 @@ class PostgresServer(SharedDatabase):
         self.place = place
         self.is_abandoned = False
         self.known: dict[int, int] = {}
+        self._clock = SharedClock()
         self._tried_at = 0.0
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
 
     def set_up(self, job: Callable[[RowSession], Coroutine[Any, Any, Result]]) -> Result:
         async def run(connection: Any) -> Result:
+            await self.set_clock(connection)
             self.is_behind = not await migrate(connection)
             async with connection.transaction():
                 # Two that make a volume at the same time would give it the same number.
@@ -176,12 +185,29 @@ class PostgresServer(SharedDatabase):
 
         return _on_a_loop_of_its_own(_connected(self.place, run))
 
+    def time_ns(self) -> int:
+        return self._clock.time_ns()
+
+    async def set_clock(self, connection: Any) -> None:
+        asked_ns = time.time_ns()
+        self._clock.heard(await connection.fetchval(_NOW), asked_ns)
+
+    async def begin(self, connection: Any) -> None:
+        """For each connection that stays."""
+        await begin(connection)
+        await self.set_clock(connection)
+
     async def catch_up(self) -> None:
         """Bring the tables up to date, where that had to wait. Raises `Busy` while it still has
-        to."""
+        to, and where it takes longer than who asks has patience for."""
         if time.monotonic() - self._tried_at > _AGAIN_S:
             self._tried_at = time.monotonic()
-            self.is_behind = not await _connected(self.place, migrate)
+            try:
+                with waiting() as seconds:
+                    async with asyncio.timeout(seconds):
+                        self.is_behind = not await _connected(self.place, migrate)
+            except TimeoutError as error:
+                raise from_postgres(error) from error
         self.refuse_behind()
 
     def refuse_behind(self) -> None:
@@ -205,7 +231,7 @@ class PostgresServer(SharedDatabase):
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
-            pool = self._pools[loop] = _Pool(self.place, self.session, self.learn)
+            pool = self._pools[loop] = _Pool(self.place, self)
         pool.users += 1
         return pool
 
@@ -228,9 +254,13 @@ async def _connected(
     try:
         connection = await asyncpg.connect(**place.options)
         try:
-            return await work(connection)
-        finally:
+            result = await work(connection)
+        except BaseException:
+            connection.terminate()  # it may be in the middle of an answer
+            raise
+        else:
             await connection.close(timeout=place.connect_s)
+            return result
     except BailiwickError:
         raise
     except FAILURES as error:
@@ -353,6 +383,7 @@ class PostgresDatabase:
 
     def submit(self, job: Job[None]) -> None:
         async def run() -> None:
+            for_nobody()
             with suppress(BailiwickError):
                 await self.write(job)
 

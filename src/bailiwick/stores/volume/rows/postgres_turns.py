@@ -24,10 +24,11 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import asyncpg
 
+from bailiwick import patience
 from bailiwick.errors import BailiwickError, Closed, IoError
 from bailiwick.finishing import cancel_at_next_await, wait_through_cancellation
 from bailiwick.model import MiB
-from bailiwick.postgres.failures import FAILURES, from_postgres, is_lost
+from bailiwick.postgres.failures import FAILURES, from_postgres, in_doubt, is_lost
 from bailiwick.stores.volume.lookup.cache import Cache, Own
 from bailiwick.stores.volume.rows.database import Job, LatestLook, Row
 from bailiwick.stores.volume.rows.postgres_notifications import payload
@@ -61,6 +62,9 @@ _NOT_SEEN: Final = frozenset({"lease", "pin"})
 """Tables of whose rows the counter need not tell: nobody who changes a tree goes by pins, and how
 many leases there are is compared with it."""
 
+_ROLLBACK_S: Final = 1.0
+"""There is nothing to it; a connection that does not answer it is ended, and that is one, too."""
+
 
 class _Overtaken(Exception):
     """Somebody else has changed the volume: nothing was written."""
@@ -75,6 +79,8 @@ class Connections(Protocol):
 
     @property
     def session(self) -> str: ...
+    @property
+    def raised_s(self) -> float: ...
     async def take(self) -> Any: ...
     async def give_back(self, connection: Any) -> None: ...
 
@@ -82,11 +88,12 @@ class Connections(Protocol):
 class _Waiting(Generic[Result]):
     """A job, and whoever waits for it."""
 
-    __slots__ = ("committed", "ended", "error", "is_begun", "job", "look", "result")
+    __slots__ = ("committed", "ended", "error", "is_begun", "job", "look", "result", "until")
 
-    def __init__(self, job: Job[Result], look: LatestLook | None) -> None:
+    def __init__(self, job: Job[Result], look: LatestLook | None, seconds: float | None) -> None:
         self.job = job
         self.look = look
+        self.until = None if seconds is None else asyncio.get_running_loop().time() + seconds
         self.is_begun = False
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.result: Result
@@ -143,6 +150,8 @@ class VolumeTurns(TurnMemory):
         self._is_whole = True  # what is remembered has all that is gathered
         self._changes_rows = False  # by a statement that was run
         self._sent: Row | None = None  # a change that was sent, by which it is known again
+        self._is_committing = False  # what was sent may be done, and is not answered
+        self._until: float | None = None  # when the patience of those ends whose turn it is
         self._looks: list[LatestLook] = []
         self._committed: list[Callable[[], None]] = []  # to be done after a job is
         self._after: list[Callable[[], None]] = []  # and after the turn
@@ -184,27 +193,37 @@ class VolumeTurns(TurnMemory):
 
     async def run(self, job: Job[Result], look: LatestLook | None = None) -> Result:
         """Cancelled before its turn the job never runs; later it is carried to its end, and the
-        cancellation is delivered at the next await."""
-        waiting = _Waiting(job, look)
-        self._queue.append(waiting)
-        if self._working is None:
-            self._working = asyncio.get_running_loop().create_task(
-                self._work(), name="bailiwick-postgres"
-            )
-        try:
-            await asyncio.shield(waiting.ended)
-        except asyncio.CancelledError:
-            if not waiting.is_begun:
-                self._queue.remove(waiting)
-                raise
-            await wait_through_cancellation(waiting.ended)
-            cancel_at_next_await()
-        if waiting.error is not None:
-            raise waiting.error
-        return waiting.result
+        cancellation is delivered at the next await. Raises `Busy` where its turn does not come
+        within the patience of who asks, and then it never runs either; later it is carried to its
+        end, which comes within that patience, too."""
+        with patience.waiting(part_s=self._pool.raised_s) as seconds:
+            mine = _Waiting(job, look, seconds)
+            self._queue.append(mine)
+            if self._working is None:
+                self._working = asyncio.get_running_loop().create_task(
+                    self._work(), name="bailiwick-postgres"
+                )
+            try:
+                if seconds is not None:
+                    await asyncio.wait((mine.ended,), timeout=seconds)
+                if seconds is not None and not mine.is_begun and not mine.ended.done():
+                    self._queue.remove(mine)
+                    raise patience.never_begun()
+                await asyncio.shield(mine.ended)
+            except asyncio.CancelledError:
+                if not mine.is_begun:
+                    if not mine.ended.done():  # else the event loop ends, and nobody works
+                        self._queue.remove(mine)
+                    raise
+                await wait_through_cancellation(mine.ended)
+                cancel_at_next_await()
+        if mine.error is not None:
+            raise mine.error
+        return mine.result
 
     async def _work(self) -> None:
         """Take turns while anybody waits for one. Ends in the same step as the last of them."""
+        patience.for_nobody()
         begun: list[_Waiting[Any]] = []
         try:
             while self._queue:
@@ -218,17 +237,25 @@ class VolumeTurns(TurnMemory):
             self._queue.clear()
 
     def _next(self) -> list[_Waiting[Any]]:
-        """Those whose turn it is: one alone, or all that can share it."""
-        begun = [self._queue.popleft()]
+        """Those whose turn it is: one alone, or all that can share it, who are about as patient."""
+        now = asyncio.get_running_loop().time()
+        first = self._queue.popleft()
+        begun, passed = [first], list[_Waiting[Any]]()
+        patient = patience.level(first.until, now)
         while (
             self._queue
-            and begun[0].look is not None
+            and first.look is not None
             and self._queue[0].look is not None
             and len(begun) < _TOGETHER_MAX
         ):
-            begun.append(self._queue.popleft())
+            waiting = self._queue.popleft()
+            is_alike = patience.level(waiting.until, now) == patient
+            (begun if is_alike else passed).append(waiting)
+        self._queue.extendleft(reversed(passed))
         for waiting in begun:
             waiting.is_begun = True
+            if waiting.until is not None:  # what is begun at the last moment has one still
+                waiting.until = max(waiting.until, now + patience.AT_ONCE_S)
         return begun
 
     async def _take_turn(self, begun: list[_Waiting[Any]]) -> None:
@@ -262,20 +289,25 @@ class VolumeTurns(TurnMemory):
 
     async def _attempt(self, begun: list[_Waiting[Any]], *, is_locked: bool) -> list[_Waiting[Any]]:
         """Run jobs, and have written what they would write; returns those that have to be alone.
-        Raises `_Overtaken`, with nothing done."""
+        Raises `_Overtaken`, with nothing done. Those who share it have the patience of the one who
+        has least: where it ends nothing is answered, to anybody."""
         self.writes.clear()
         self._is_whole, self._changes_rows, self._sent = True, False, None
+        self._is_committing = False
+        self._until = min((each.until for each in begun if each.until is not None), default=None)
         self._is_shared = len(begun) > 1
         self._looks, self._after = list({each.look for each in begun if each.look}), []
         try:
-            if is_locked:
-                await self._enter()
-            await self._go_by(self._looks)
-            left = [each for each in begun if not await self._did(each)]
+            async with asyncio.timeout_at(self._until):
+                if is_locked:
+                    await self._enter()
+                await self._go_by(self._looks)
+                left = [each for each in begun if not await self._did(each)]
             try:
-                await self._settle()
+                async with asyncio.timeout_at(self._until):
+                    await self._settle()
             except FAILURES as error:
-                if not (is_lost(error) and await self._was_written()):
+                if not await self._stands(error):
                     raise
         except BaseException as error:
             self.undone()
@@ -332,6 +364,7 @@ class VolumeTurns(TurnMemory):
         elif not self._in_transaction and await self._state(_STATE) != (self.flushed, self.locks):
             raise _Overtaken
         if self._in_transaction:
+            self._is_committing = True
             if await self._connection.execute("COMMIT") != "COMMIT":
                 raise IoError("the database gave up the transaction")
             self._in_transaction = False
@@ -343,6 +376,7 @@ class VolumeTurns(TurnMemory):
         told = payload(self.volume, last, self._pool.session)
         connection = await self._connected()
         self._sent = self._sent or self.writes.first_change()
+        self._is_committing = not self._in_transaction
         rows = await connection.fetch(
             statement, last, self.volume, self.flushed, self.locks, told, *arrays
         )
@@ -351,15 +385,33 @@ class VolumeTurns(TurnMemory):
         self.writes.clear()
         self.flushed = last
 
-    async def _was_written(self) -> bool:
-        """Whether what was sent is there, where the answer was lost: the log tells."""
-        if self._sent is None:
+    async def _stands(self, error: BaseException) -> bool:
+        """Whether what was sent is there, where the answer was lost or did not come in time.
+        Raises `IoError` where it may be, and nobody tells."""
+        if isinstance(error, TimeoutError) and self._is_committing:
+            # It was called off: whatever the connection answers next, that is over.
+            there = await self._was_written(asyncio.get_running_loop().time() + patience.AT_ONCE_S)
+            if there is None:
+                with suppress(*FAILURES):
+                    self._connection.terminate()
+                raise in_doubt() from error
+            return there
+        if isinstance(error, TimeoutError) or not is_lost(error) or self._sent is None:
             return False
         lost, self._connection, self._in_transaction = self._connection, None, False
-        with suppress(*FAILURES, BailiwickError):
-            await self._pool.give_back(lost)
-            return bool(await self.ask(_WRITTEN, (self.volume, *self._sent)))
-        return False
+        await self._pool.give_back(lost)
+        until = self._until
+        if until is not None:
+            until = max(until, asyncio.get_running_loop().time() + patience.AT_ONCE_S)
+        return await self._was_written(until) or False
+
+    async def _was_written(self, until: float | None) -> bool | None:
+        """Whether what was sent is there: the log tells. None where nobody does until then."""
+        if self._sent is not None:
+            with suppress(*FAILURES, BailiwickError):
+                async with asyncio.timeout_at(until):
+                    return bool(await self.ask(_WRITTEN, (self.volume, *self._sent)))
+        return None
 
     # --- entering --------------------------------------------------------------------------------
 
@@ -422,6 +474,9 @@ class VolumeTurns(TurnMemory):
             return
         if self._in_transaction:
             self._in_transaction = False
-            with suppress(*FAILURES):  # one that died answers nothing, not even that it did
-                await connection.execute("ROLLBACK")
+            try:
+                await connection.execute("ROLLBACK", timeout=_ROLLBACK_S)
+            except FAILURES:  # one that died answers nothing, not even that it did
+                with suppress(*FAILURES):
+                    connection.terminate()
         await self._pool.give_back(connection)

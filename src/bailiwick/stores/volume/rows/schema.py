@@ -9,6 +9,7 @@ from importlib.resources import files
 import apsw
 
 from bailiwick.errors import Unsupported
+from bailiwick.sqlite.whose import is_new
 
 APPLICATION_ID = 0x62776B76
 """``bwkv``: says in the file's header whose it is."""
@@ -69,11 +70,8 @@ def migrate(connection: apsw.Connection) -> None:
 def version_of(connection: apsw.Connection) -> int:
     """The version of the schema; 0 for an empty file. Changes nothing: to be asked before anything
     is set on a file that may be somebody else's. Raises as `migrate`."""
-    whose = connection.pragma("application_id")
-    if whose == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
+    if is_new(connection, APPLICATION_ID, "volume"):
         return 0
-    if whose != APPLICATION_ID:
-        raise Unsupported("the file is no volume of Bailiwick: another program made it")
     version = int(connection.pragma("user_version"))
     if version > newest_version():
         raise newer(version)

@@ -22,6 +22,7 @@ from bailiwick.errors import FORKED, Closed, ParseError, PermissionDenied, from_
 from bailiwick.finishing import in_thread
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.tasks import Task
+from bailiwick.sqlite.write_ahead import write_ahead
 from bailiwick.sqlite.writer import Frame, WriterThread
 from bailiwick.stores.volume.fsck.ownership import refuse_strangers
 from bailiwick.stores.volume.rows.checksums import damaged
@@ -343,9 +344,8 @@ def _open(path: str, identity: tuple[int, int]) -> SqliteFile:
     try:
         version_of(connection)  # another program's file is left as it is
         connection.pragma("page_size", PAGE_BYTES)
-        connection.pragma("journal_mode", "wal")
+        write_ahead(connection, bytes_kept=_WAL_BYTES_KEPT)
         connection.pragma("synchronous", "full")
-        connection.pragma("journal_size_limit", _WAL_BYTES_KEPT)
         connection.pragma("cache_size", -_CACHE_KIB)
         migrate(connection)
     except BaseException:

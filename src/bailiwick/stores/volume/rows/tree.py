@@ -14,6 +14,7 @@ from bailiwick.paths import ScopedPath, from_parts
 from bailiwick.stores.volume.lookup.cache import LEVELS_MAX, SINCE, Cache
 from bailiwick.stores.volume.rows.checksums import checked_inode, checked_name
 from bailiwick.stores.volume.rows.database import HEAD, Row, RowSession
+from bailiwick.stores.volume.rows.inner_nodes import AT_LEVEL, KeyedLookup, by_lookup
 from bailiwick.stores.volume.rows.records import (
     DIRECTORY,
     NOTHING,
@@ -97,7 +98,7 @@ WHERE s.n > 0 ORDER BY path, n
 
 # One step of a path in a branch without ancestors, and how far the counter is: one row in any case.
 # In the words of SQLite: a node's row is found by its number, without a second search for its key.
-STEP: Final = f"""
+_STEP: Final = f"""
 SELECT v.last, CASE WHEN d.died > $3 THEN d.node END, d.kind, d.guard, {_INODE_FIELDS}, i.guard
 FROM volume v
 LEFT JOIN dentry d ON d.volume = $1 AND d.branch = $2 AND d.parent = $4 AND d.name = $5
@@ -106,6 +107,20 @@ LEFT JOIN inode i ON i.rowid = (SELECT e.rowid FROM inode e
     WHERE e.volume = $1 AND e.branch = $2 AND e.id = d.node AND e.born <= $3
     ORDER BY e.born DESC LIMIT 1)
 WHERE v.id = $1 ORDER BY d.born DESC LIMIT 1
+"""
+
+# The same in a branch with ancestors. The nearest that knows the name decides, and then the nearest
+# that knows the node.
+_STEP_OVER_ANCESTORS: Final = f"""
+SELECT v.last, f.node, f.kind, f.guard, {_INODE_FIELDS}, i.guard
+FROM volume v
+LEFT JOIN ({NAME.replace("$6", "0")}) f ON TRUE
+LEFT JOIN inode i ON i.rowid = (SELECT e.rowid FROM lineage l JOIN inode e
+    ON e.volume = $1 AND e.branch = l.ancestor AND e.id = f.node
+    AND e.born <= CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+    WHERE l.volume = $1 AND l.branch = $2
+    ORDER BY l.depth, e.born DESC LIMIT 1)
+WHERE v.id = $1
 """
 
 PATHS: Final = _paths("$3", "$4", "$5") + _steps("$3")
@@ -175,52 +190,23 @@ SELECT v.last, e.* FROM volume v LEFT JOIN ({LISTING}) e ON TRUE WHERE v.id = $1
 
 LISTING_UP_TO: Final = f"{_LISTED} {IN_DIRECTORY} AND d.name <= $6 ORDER BY d.name"
 
-# Names that are alive in a branch without ancestors. The directories are found by an index of their
-# own, and the names in each are counted in an index without looking at their rows.
-BENEATH: Final = """
+
+def _beneath(look: KeyedLookup) -> str:
+    """Names that are alive in a branch without ancestors, at most $4. The directories are found by
+    an index of their own, each when the names in those before were counted; and these in an index,
+    without looking at their rows."""
+    alive = "d.volume = $1 AND d.branch = $2 AND d.parent = n.id AND d.died = 9223372036854775807"
+    return f"""
 WITH RECURSIVE inner_node (id) AS (
     SELECT CAST($3 AS BIGINT)
     UNION ALL
-    SELECT d.node FROM inner_node n CROSS JOIN dentry d
-    WHERE d.volume = $1 AND d.branch = $2 AND d.parent = n.id
-        AND d.died = 9223372036854775807 AND d.kind = 2
+    SELECT d.node FROM inner_node n {look("d", f"{alive} AND d.kind = 2")}
 )
-SELECT sum((SELECT count(*) FROM dentry e
-    WHERE e.volume = $1 AND e.branch = $2 AND e.parent = n.id AND e.died = 9223372036854775807))
-FROM inner_node n
+SELECT count(*) FROM (SELECT 1 FROM inner_node n {look("d", alive)} LIMIT $4) AS found
 """
 
-# The directories that lie exactly $5 levels beneath another, in a branch without ancestors.
-_AT_LEVEL: Final = """
-WITH RECURSIVE inner_node (id, level) AS (
-    SELECT CAST($4 AS BIGINT), 0
-    UNION ALL
-    SELECT d.node, n.level + 1 FROM inner_node n CROSS JOIN dentry d
-    WHERE d.volume = $1 AND d.branch = $2 AND d.parent = n.id AND d.born <= $3 AND d.died > $3
-        AND d.kind = 2 AND n.level < $5
-)
-SELECT id FROM inner_node WHERE level = $5
-"""
 
-# The same where names may be hidden by nearer levels.
-_AT_LEVEL_OF_ANY: Final = """
-WITH RECURSIVE level (depth, branch, bound) AS MATERIALIZED (
-    SELECT depth, ancestor, CASE WHEN bound < $3 THEN bound ELSE $3 END FROM lineage
-    WHERE volume = $1 AND branch = $2
-),
-inner_node (id, level) AS (
-    SELECT CAST($4 AS BIGINT), 0
-    UNION ALL
-    SELECT d.node, n.level + 1 FROM inner_node n CROSS JOIN level l CROSS JOIN dentry d
-    WHERE d.volume = $1 AND d.branch = l.branch AND d.parent = n.id
-        AND d.born <= l.bound AND d.died > l.bound AND d.kind = 2 AND n.level < $5
-        AND NOT EXISTS (SELECT 1 FROM level k CROSS JOIN dentry f
-            WHERE k.depth < l.depth AND f.volume = $1 AND f.branch = k.branch
-                AND f.parent = d.parent AND f.name = d.name
-                AND f.born <= k.bound AND f.died > k.bound)
-)
-SELECT id FROM inner_node WHERE level = $5
-"""
+BENEATH: Final = by_lookup(_beneath)
 
 LEVELS: Final = """
 SELECT ancestor, bound FROM lineage WHERE volume = $1 AND branch = $2 ORDER BY depth
@@ -328,13 +314,14 @@ class RowTree:
     async def is_empty(self, directory: int) -> bool:
         return not await self.children(directory, limit=1)
 
-    async def count_beneath(self, directory: int) -> int | None:
-        """How many names lie in a directory and all beneath it, at this moment; None where that
-        cannot be told without looking at each, because the branch has ancestors."""
+    async def count_beneath(self, directory: int, limit: int) -> int | None:
+        """How many names lie in a directory and all beneath it, at this moment, as far as that is
+        not more than ``limit``; None where that cannot be told without looking at each, because the
+        branch has ancestors."""
         if len(self.levels) > 1:
             return None
         view = self.view
-        row = await self.session.row(BENEATH, view.volume, view.branch, directory)
+        row = await self.session.row(BENEATH, view.volume, view.branch, directory, limit)
         return int(row[0]) if row else 0
 
     async def is_deeper(self, bound: BoundName, levels: int) -> bool:
@@ -345,9 +332,8 @@ class RowTree:
         if bound.kind != DIRECTORY:
             return False
         view = self.view
-        sql = _AT_LEVEL if len(self.levels) == 1 else _AT_LEVEL_OF_ANY
         values = (view.volume, view.branch, view.at, bound.node, levels)
-        for (lowest,) in await self.session.rows(sql, *values):
+        for (lowest,) in await self.session.rows(AT_LEVEL, *values):
             if not await self.is_empty(lowest):
                 return True
         return False
@@ -488,8 +474,14 @@ def unknown_of(cache: Cache, root: int, parts: tuple[str, ...]) -> UnknownPath |
     return None
 
 
+def step_over(levels: tuple[Level, ...]) -> str:
+    """The statement that finds one step of a path in a branch of so many levels."""
+    return _STEP if len(levels) == 1 else _STEP_OVER_ANCESTORS
+
+
 def remember_step(cache: Cache, place: RowPlace, row: Row) -> None:
-    """Remember what `STEP` has found, which is as the cache or newer."""
+    """Remember what `step_over` has found, which is as the cache or newer."""
+    cache.trim()
     if row[1] is None:
         cache.names[place] = None
     else:

@@ -151,7 +151,9 @@ class WriteSet:
             return False
         self._put(statement.table, tuple(key), folded)
         self._undo.append((statement.table, tuple(key), before))
-        self.bytes += sum(len(each) for each in values if isinstance(each, (bytes, str)))
+        for each in values:
+            if isinstance(each, (bytes, str)):
+                self.bytes += len(each)
         return True
 
     def _put(self, table: str, key: Key, row: GatheredRow | None) -> None:

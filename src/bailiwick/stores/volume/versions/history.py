@@ -40,11 +40,12 @@ SELECT i.born, i.kind, i.mode, i.size, i.sha256 FROM lineage l JOIN inode i
 WHERE l.volume = $1 AND l.branch = $2 ORDER BY i.born DESC LIMIT $5
 """
 _NAMED: Final = """
-SELECT d.born FROM lineage l JOIN dentry d
-    ON d.volume = l.volume AND d.branch = l.ancestor AND d.node = $3 AND d.born <= l.bound
-    AND d.born < $4
-WHERE l.volume = $1 AND l.branch = $2 AND d.kind <> 0 ORDER BY d.born DESC LIMIT $5
+SELECT d.born FROM lineage l CROSS JOIN dentry d
+WHERE l.volume = $1 AND l.branch = $2
+    AND d.volume = l.volume AND d.branch = l.ancestor AND d.node = $3 AND d.born <= l.bound
+    AND d.born < $4 AND d.kind <> 0 ORDER BY d.born DESC LIMIT $5
 """
+"""In SQLite `CROSS JOIN` says what comes first: it would go through all names that ever were."""
 _WHO: Final = """
 SELECT c.time_ns, c.verb, c.subject, c.request FROM lineage l JOIN change c
     ON c.volume = l.volume AND c.branch = l.ancestor AND c.version = $3 AND c.seq = 0
