@@ -249,6 +249,8 @@ class Call(msgspec.Struct, gc=False):
     turn: Turn | None = None
     charged: Amount | None = None
     added: Amount | None = None
+    added_so_far: Callable[[], Awaitable[Amount]] | None = None
+    """Tells what was really added where the call fails, of what may end halfway."""
     over: str | None = None
     """The branch whose growth this takes over, so that it is not counted twice: see `Meter`."""
     bytes: int | None = None

@@ -29,6 +29,10 @@ DEPTH_MAX = 256
 RESERVED_PREFIX = ".bailiwick~"
 """Names that begin so are Bailiwick's own staging names: hidden from every verb."""
 
+REMOVED = f"{RESERVED_PREFIX}removed"
+"""At the top of a directory: where a directory of it lies that is removed, until all in it is gone.
+No program is shown that name, whatever of the tree is hidden from it."""
+
 NameRule = Literal["posix", "portable"]
 
 
@@ -254,6 +258,11 @@ def _collapse(text: str) -> list[str]:
     if len(parts) > DEPTH_MAX:
         raise too_deep("the path is too deep")
     return parts
+
+
+def is_reserved(path: ScopedPath) -> bool:
+    """Whether something lies there out of sight: no caller can say such a name."""
+    return path.name.startswith(RESERVED_PREFIX)
 
 
 def too_deep(message: str, path: str | None = None) -> ParseError:

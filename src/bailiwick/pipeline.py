@@ -24,6 +24,7 @@ from bailiwick.audit import EnclosesNotes, Intent, Ledger
 from bailiwick.call import NOTHING_TO_SHOW, Call, Machine, Missing
 from bailiwick.commands import LendsCommands, LendsInterpreter, PlacedCopy
 from bailiwick.errors import (
+    ApprovalTimeout,
     Busy,
     Closed,
     PolicyDenied,
@@ -446,7 +447,11 @@ class Pipeline(Recording):
     async def ask(self, call: Call, preview: Preview) -> None:
         """Put all questions of a call to a person. Raises unless they agree."""
         asked, call.questions = call.questions or [], None
-        verdict = await ask(call, asked, preview, self.approvals, self._closing)
+        try:
+            verdict = await ask(call, asked, preview, self.approvals, self._closing)
+        except ApprovalTimeout as error:  # the question stands: the record says which it is
+            call.approval_id = error.details.get("approval_id")
+            raise
         call.approval_id = verdict.approval_id
         if not verdict.allowed:
             refuse(call, asked, verdict)
@@ -485,7 +490,7 @@ class Pipeline(Recording):
 
     async def let_go(self, call: Call, branch: str) -> None:
         if self.meters:
-            await to_the_end(self.meter.let_go(call.grant.root, branch))
+            await to_the_end(self._uncount(call, branch))
 
 
 _Admitted = tuple[Handle | None, Handle | None, bool]

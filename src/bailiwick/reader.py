@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, cast
 
-from bailiwick.store import Narrows, Reader, Store
+from bailiwick.store import HostDirectory, Narrows, Reader, Store
 
 _READING: Final = (
     "children", "descend", "description", "is_missing", "link_top", "names_beside",
@@ -34,6 +34,12 @@ def same_tree(one: Reader, other: Reader) -> bool:
         isinstance(each, Narrows) and each.shares_tree(their)
         for each, their in ((here, there), (there, here))
     )
+
+
+def mounts_seen(reader: Reader) -> frozenset[str] | None:
+    """The directories that other filesystems are mounted on; None where that is not known."""
+    whole = cast(_Half, reader)._whole
+    return whole.mounts() if isinstance(whole, HostDirectory) else None
 
 
 class _Half:

@@ -86,8 +86,8 @@ class Recording(Judging):
     async def failed(self, call: Call, error: BaseException) -> BaseException:
         """Put a refusal, failure or cancellation on record; returns what to raise."""
         call.close()
-        if call.charged is not None:
-            await to_the_end(self._settle(call, NOTHING))
+        if call.charged is not None or call.added_so_far is not None:
+            await to_the_end(self._settle_failed(call))
         if not isinstance(error, Exception):
             self.interrupted(call)
             return error
@@ -113,6 +113,24 @@ class Recording(Judging):
             await self.meter.settle(call.grant, call.charged or NOTHING, added, over=over)
         except Exception as error:
             _log.error("what was charged could not be settled", exc_info=error)
+
+    async def _settle_failed(self, call: Call) -> None:
+        """Take back what was charged, but for what has come of the call all the same."""
+        added = NOTHING
+        if call.added_so_far is not None:
+            try:
+                added = await call.added_so_far()
+            except Exception as error:
+                _log.error("what a failed call has changed could not be counted", exc_info=error)
+        await self._settle(call, added)
+
+    async def _uncount(self, call: Call, branch: str) -> None:
+        """Have what a fork held count no more, which came or went: neither is that undone. Until
+        the root is counted anew it counts."""
+        try:
+            await self.meter.let_go(call.grant.root, branch)
+        except Exception as error:
+            _log.error("what a fork held could not be taken off the count", exc_info=error)
 
     def _record_failure(self, call: Call, record: Record) -> None:
         """What went wrong first is what the caller is told, not what went wrong on recording it."""

@@ -236,7 +236,8 @@ class Writer(Protocol):
         ...
 
     async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
-        """Remove the entry itself: a link, not what it leads to. Returns how many objects went.
+        """Remove the entry itself: a link, not what it leads to. Returns how many objects went,
+        `MoreThan` so many where it takes a directory whole and does not count all of it.
 
         Raises `DirectoryNotEmpty` without ``recursive``, `HashMismatch` where that is not what is
         ``expected``. Never descends through a link.
@@ -471,16 +472,15 @@ class HostDirectory(Protocol):
     """Being a directory of this machine, in which programs can work: no power, for it changes no
     answer. ``open_directory`` gives a descriptor, closed by whoever asked, ``version_of`` the
     version of an `os.stat_result`, as `Stat` has it. Of an open directory, ``tells_times`` says if
-    what changes in it gets a time that no earlier look at `CLOCK_REALTIME_COARSE` is past, and
-    ``mounts_beneath`` on which paths in it something is mounted."""
+    what changes in it gets a time that no earlier look at `CLOCK_REALTIME_COARSE` is past.
+    ``mounts`` are the paths in it that something is mounted on. ``heeds_modes`` says whether modes
+    keep this process out of its directories, as they do not keep out root."""
 
     def open_directory(self) -> int: ...
-
     def version_of(self, status: Any) -> str: ...
-
     def tells_times(self, directory: int) -> bool: ...
-
-    def mounts_beneath(self, directory: int) -> frozenset[str]: ...
+    def mounts(self) -> frozenset[str]: ...
+    def heeds_modes(self) -> bool: ...
 
 
 class Staged(NamedTuple):

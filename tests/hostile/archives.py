@@ -35,6 +35,7 @@ PWNED = b"written by the archive\n"
 
 LINK = {"type": tarfile.SYMTYPE}
 HARD = {"type": tarfile.LNKTYPE}
+CONTIGUOUS = {"type": tarfile.CONTTYPE}
 
 
 def new_layout() -> Layout:
@@ -186,6 +187,22 @@ ATTACKS: dict[str, Attack] = {
         _tar(member("l", linkname="../../outside/secret", **LINK),
              member("h", linkname="l", **HARD)),
         ("symlink_escape",), trusting_tar, harm="read"),
+    "tar contiguous file climbs": Attack(
+        _tar(member("../../outside/pwned", PWNED, **CONTIGUOUS)), CLIMB, trusting_tar),
+    "tar contiguous file is absolute": Attack(
+        _tar(member("{outside}/secret", PWNED, **CONTIGUOUS)), CLIMB, trusting_tar),
+    "tar link, then a contiguous file through it": Attack(
+        _tar(member("l", linkname="../../outside", **LINK),
+             member("l/pwned", PWNED, **CONTIGUOUS)),
+        ("symlink_escape",), trusting_tar),
+    "tar link, then a contiguous file over it": Attack(
+        _tar(member("a", linkname="../../outside/secret", **LINK),
+             member("a", PWNED, **CONTIGUOUS)),
+        ("symlink_escape", "parse_error"), trusting_tar),
+    "tar hard link, then a contiguous file over it": Attack(
+        _tar(member("h", linkname="{outside}/secret", **HARD),
+             member("h", PWNED, **CONTIGUOUS)),
+        CLIMB, trusting_tar),
     "tar outgrows PATH_MAX": Attack(outgrowing, ("parse_error", "symlink_escape"), resolving_tar),
     "tar fifo": Attack(
         _tar(member("fifo", type=tarfile.FIFOTYPE)), ("not_a_regular_file",), trusting_tar,

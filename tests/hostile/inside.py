@@ -40,7 +40,7 @@ HARMLESS_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 PROBED = ("/", "/tmp", "/var/tmp", "/etc", "/root", "/home", "/usr", "/opt", "/run", "/sys", "/dev",
           "/dev/shm", "/proc")  # fmt: skip
 
-PREMADE = ("bind", "procfs", "terminal", "full", "inodes", "nofollow")
+PREMADE = ("bind", "procfs", "terminal", "full", "room", "inodes", "nofollow")
 """Places in the arena with a mount in them, made while mounting was still possible."""
 
 
@@ -195,6 +195,7 @@ def _premake(place: str) -> None:
     terminals = f"{place}/terminal/root/pts"
     kernel.mount("devpts", terminals, "devpts", kernel.MS_NOSUID, "newinstance,ptmxmode=0666")
     kernel.mount("tmpfs", f"{place}/full/root", "tmpfs", quiet, "size=1m,mode=0755")
+    kernel.mount("tmpfs", f"{place}/room/root", "tmpfs", quiet, "size=16m,mode=0755")
     kernel.mount("tmpfs", f"{place}/inodes/root", "tmpfs", quiet, "nr_inodes=24,mode=0755")
     flags = quiet | kernel.MS_NOSYMFOLLOW
     kernel.mount("tmpfs", f"{place}/nofollow/root", "tmpfs", flags, "mode=0755")

@@ -86,6 +86,10 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, data: s
     )
 
 
+def unmount(target: str) -> None:
+    _checked(_libc.umount2(_text(target), 0))
+
+
 def mount_read_only(path: str) -> None:
     """Make ``path`` and every mount beneath it read-only."""
     attributes = struct.pack("=QQQQ", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID, 0, 0, 0)

@@ -21,7 +21,7 @@ globalThis.IntersectionObserver = globalThis.ResizeObserver = class { observe() 
 
 const [, , folder] = process.argv;
 const load = (name) => import(pathToFileURL(`${folder}/${name}`).href);
-const { markdown } = await load("markdown.js"), { painter } = await load("highlight.js"), { plain, visible } = await load("words.js"), { fromLines, sideBySide } = await load("difference.js");
+const { markdown } = await load("markdown.js"), { painter } = await load("highlight.js"), { plain, visible } = await load("words.js"), { fromUnified, sideBySide } = await load("difference.js");
 
 function noted(element, into) {
   if (!(element instanceof Element)) { into.words.push(String(element)); return into; }
@@ -35,7 +35,7 @@ const WAYS = {
   markdown: (text) => markdown(text, "notes/a.md"),
   code: (text) => { const paint = painter("a.py"), shown = new Element("pre"); for (const line of text.split("\n")) shown.append(...paint(visible(line)).map(([each]) => each)); return shown; },
   name: (text) => plain(text),
-  difference: (text) => fromLines(["@@ -1,1 +1,1 @@", ...text.split("\n").map((line) => `+${line}`)]),
+  difference: (text) => fromUnified(["@@ -1,1 +1,1 @@", ...text.split("\n").map((line) => `+${line}`)].join("\n"), false),
   sides: (text) => sideBySide(text, text.split("\n").reverse().join("\n")),
 };
 const { way, texts } = JSON.parse(readFileSync(0, "utf8"));

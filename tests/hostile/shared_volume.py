@@ -81,9 +81,11 @@ async def _overlay_applied(lines: int) -> dict[str, int]:
             while not last:
                 last, number = others.done.is_set(), number + 1
                 try:
-                    text = (await fs.read_text("log")).text
+                    read = await fs.read_text("log")
                     line = f"ours {number}"
-                    await fs.write_text("log", f"{line}\n{text}")
+                    # What is touched first here is what was read, and not what others made of it
+                    # since: a write that expects nothing would replace that, in any tree.
+                    await fs.write_text("log", f"{line}\n{read.text}", expected_sha256=read.sha256)
                     for name in DIRECTORIES:
                         with contextlib.suppress(BailiwickError):
                             await fs.write_text(f"{name}/f", f"{number}\n")

@@ -6,7 +6,7 @@ from bailiwick.errors import NotADirectory, PathNotFound, SymlinkEscape, TooMany
 from bailiwick.nodes.lookup import NodeNames, beneath, ids_above, is_deeper
 from bailiwick.nodes.node import ROOT_ID, Node
 from bailiwick.nodes.walk import walk
-from bailiwick.paths import ScopedPath
+from bailiwick.paths import REMOVED, ScopedPath
 
 
 class Tree:
@@ -118,3 +118,15 @@ async def test_depth_is_counted_beneath(levels, deeper):
     tree = Tree("d/", "d/e/", "d/e/f", "other/", "other/deep/", "other/deep/er/")
     assert await is_deeper(tree, tree.nodes["d"], levels) is deeper
     assert await is_deeper(tree, tree.nodes["d/e/f"], 0) is False
+
+
+@pytest.mark.spec("DISK-9", "LINK-2")
+@pytest.mark.parametrize("path", ["to", "to/s", "d/to", "d/to/s", "s"])
+async def test_no_link_leads_to_what_no_caller_could_name(path):
+    tree = Tree(
+        f"{REMOVED}/", f"{REMOVED}/s", "d/", f"to -> {REMOVED}", f"d/to -> ../d/../{REMOVED}",
+        f"s -> to/../{REMOVED}/s",
+    )  # fmt: skip
+    assert (await reached(tree, f"{REMOVED}/s")).path == f"{REMOVED}/s"  # ours to name
+    with pytest.raises(PathNotFound):
+        await reached(tree, path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -18,7 +18,7 @@ import msgspec
 from bailiwick.commands import DirectorySeen, directory_seen
 from bailiwick.errors import Unsupported
 from bailiwick.model import EntryType
-from bailiwick.paths import DEPTH_MAX, RESERVED_PREFIX
+from bailiwick.paths import DEPTH_MAX, REMOVED, RESERVED_PREFIX
 from bailiwick.store import HostDirectory
 from bailiwick.working_copies.survey import (
     CHANGED_SINCE,
@@ -61,16 +61,19 @@ class DirectoryNames:
 
     def __init__(
         self, identity: Identity, base: Base, kinds: Mapping[str, Kind], *,
-        below: tuple[str, ...] = (), doors: tuple[str, ...] = (),
+        below: tuple[str, ...] = (), doors: tuple[str, ...] = (), staged: tuple[str, ...] = (),
         stamp: tuple[int, int] | None = None,
     ) -> None:  # fmt: skip
-        """``kinds`` are of all but the directories in it, which are ``below``. ``stamp`` is when it
-        was changed last, where that tells the next time whether it was changed since."""
+        """``kinds`` are of all but the directories in it, which are ``below``, and nothing of what
+        is reserved for ourselves is in either. What is, is ``staged`` where it is one file that is
+        written, and else one of the ``doors``. ``stamp`` is when it was changed last, where that
+        tells the next time whether it was changed since."""
         self.identity: Final = identity
         self.base: Final = base
         self.kinds: Final = kinds
         self.below: Final = below
         self.doors: Final = doors
+        self.staged: Final = staged
         self._stamp: Final = stamp
         self._seen: DirectorySeen | None = None
 
@@ -79,14 +82,10 @@ class DirectoryNames:
             status.st_dev, status.st_ino,
         )  # fmt: skip
 
-    def names(self) -> Iterator[str]:
-        """All but those that are reserved for ourselves."""
-        return (name for name in self.kinds if not name.startswith(RESERVED_PREFIX))
-
     def seen(self, path: str) -> DirectorySeen:
         """It and what lies in it, by its path, which stays the same."""
         if self._seen is None:
-            names = () if path.count("/") >= DEPTH_MAX else self.names()
+            names = () if path.count("/") >= DEPTH_MAX else self.kinds
             self._seen = directory_seen(path, names)
         return self._seen
 
@@ -134,8 +133,8 @@ class TreeNames:
         if listed is None or directory.count("/") >= DEPTH_MAX:
             return
         prefix = f"{directory}/" if directory else ""
-        for name in listed.names():
-            yield prefix + name, listed.kinds[name]
+        for name, kind in listed.kinds.items():
+            yield prefix + name, kind
 
     def seen(self) -> Iterator[DirectorySeen]:
         """All that can be named, directories before what lies in them."""
@@ -151,17 +150,27 @@ class TreeNames:
     @cached_property
     def doors(self) -> tuple[str, ...]:
         """Sockets, FIFOs and devices: whoever sees one can speak to what is behind it. Directories
-        too that nobody has looked into: whoever knows a name in one might still open it."""
-        found = list(self.shut)
-        for path, each in self.listed.items():
-            found += [f"{path}/{name}" if path else name for name in each.doors]
-        return tuple(found)
+        too that nobody has looked into: whoever knows a name in one might still open it. And what
+        lies under a name of our own, where it is not hidden by the path that it has or shall have,
+        and what will lie in `REMOVED`."""
+        staged = ((path, each.staged) for path, each in self.listed.items())
+        return (*self.lasting_doors, *_paths_of(staged))
+
+    @cached_property
+    def lasting_doors(self) -> tuple[str, ...]:
+        """Those among them that are there for longer than it takes to write one file."""
+        doors = ((path, each.doors) for path, each in self.listed.items())
+        return (REMOVED, *self.shut, *_paths_of(doors))
 
     @cached_property
     def encoded(self) -> bytes:
         listed = {path: each.encoded for path, each in self.listed.items()}
         pieces = (msgspec.Raw(encoded(listed)), msgspec.Raw(encoded(self.shut)))
         return msgspec.msgpack.encode(pieces)
+
+
+def _paths_of(listed: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
+    return (f"{path}/{name}" if path else name for path, names in listed for name in names)
 
 
 _Encoded = tuple[
@@ -227,7 +236,7 @@ class _Walk:
         self._mounts: frozenset[str] = frozenset()
 
     def run(self, top: int) -> None:
-        self._mounts = self._directory.mounts_beneath(top)
+        self._mounts = self._directory.mounts()
         above: list[tuple[str, int, Iterator[str]]] = []
         directory = os.open(".", LIST_FLAGS, dir_fd=top)
         prefix, below = "", iter(self._entered("", directory))
@@ -315,10 +324,15 @@ class _Walk:
         if tells is None:
             tells = self._tell_times[status.st_dev] = self._directory.tells_times(directory)
         kinds: dict[str, Kind] = {}
-        below, doors = [], []
+        below: list[str] = []
+        doors: list[str] = []
+        staged: list[str] = []
         with os.scandir(directory) as names:
             for each in names:
-                if each.is_file(follow_symlinks=False):
+                if each.name.startswith(RESERVED_PREFIX):
+                    is_one = each.is_file(follow_symlinks=False) or each.is_symlink()
+                    (staged if is_one else doors).append(each.name)
+                elif each.is_file(follow_symlinks=False):
                     kinds[each.name] = "file"
                 elif each.is_dir(follow_symlinks=False):
                     below.append(each.name)
@@ -332,7 +346,7 @@ class _Walk:
         lasts = tells and status.st_ctime_ns < now_ns
         return DirectoryNames(
             (status.st_dev, status.st_ino), base_of(status, self._directory.version_of), kinds,
-            below=tuple(below), doors=tuple(doors),
+            below=tuple(below), doors=tuple(doors), staged=tuple(staged),
             stamp=(status.st_mtime_ns, status.st_ctime_ns) if lasts else None,
         )  # fmt: skip
 

@@ -179,9 +179,12 @@ async def test_a_very_deep_tree_goes_with_few_descriptors(place, monkeypatch):
     fs = place.open()
     most = []
     real = removal.Demolition._step
-    monkeypatch.setattr(
-        removal.Demolition, "_step", lambda self: most.append(len(self._stack)) or real(self)
-    )
+
+    def step(self):
+        most.append(sum(level.fd >= 0 for level in self._stack))
+        real(self)
+
+    monkeypatch.setattr(removal.Demolition, "_step", step)
     assert await fs.remove("d", recursive=True) == depth
     assert max(most) <= removal.LEVELS_MAX
     assert os.listdir(place.root) == []
@@ -496,6 +499,17 @@ async def test_modes_and_times_are_never_set_through_a_link(every_place):
     await fs.set_times("d", 456)
     status = (every_place.root / "d").stat()
     assert (status.st_mode & 0o7777, status.st_mtime_ns) == (0o750, 456)
+
+
+@pytest.mark.spec("DISK-5")
+async def test_a_directory_keeps_setgid_and_sticky_whatever_mode_it_gets(every_place):
+    directory = every_place.root / "d"
+    directory.mkdir()
+    fs = every_place.open()
+    for bits in (0, 0o2000, 0o1000, 0o3000):
+        directory.chmod(bits | 0o755)
+        await fs.set_mode("d", 0o3750)
+        assert directory.stat().st_mode & 0o7777 == bits | 0o750
 
 
 async def test_something_swapped_in_before_a_mode_is_set_is_not_touched(every_place, monkeypatch):

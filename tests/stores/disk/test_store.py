@@ -3,6 +3,9 @@
 import asyncio
 import ctypes
 import os
+import shutil
+import subprocess
+import sys
 import traceback
 
 import pytest
@@ -200,6 +203,31 @@ def test_permissions_are_told_apart_from_faults(place):
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert (place.root / "shared" / "f").read_bytes() == b"x"
+
+
+MAKING = """
+import sys
+from bailiwick.stores.disk import syscalls
+print(syscalls.heeds_modes())
+try:
+    open(sys.argv[1], "x")
+    print(False)
+except PermissionError:
+    print(True)
+"""
+
+
+@pytest.mark.spec("DISK-8")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="nothing takes capabilities away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has them")
+@pytest.mark.parametrize("powers", ["all", "none"])
+def test_root_without_its_powers_is_kept_out_by_modes(place, powers):
+    """As in a container that was given none of them."""
+    (place.root / "shut").mkdir(mode=0o555)
+    words = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if powers == "none" else []
+    words += [sys.executable, "-c", MAKING, place.root / "shut" / "f"]
+    told = subprocess.run([*map(str, words)], capture_output=True, check=True).stdout.split()
+    assert told == [b"True" if powers == "none" else b"False"] * 2
 
 
 PR_SET_DUMPABLE = 4  # linux/prctl.h: /proc/self is closed to a process that changed its user

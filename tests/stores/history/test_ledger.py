@@ -1,5 +1,12 @@
 """What became of a change is written down with the next one, or by itself once it has waited."""
 
+import contextlib
+import os
+
+import apsw
+import pytest
+
+from bailiwick.errors import Unsupported
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.history import ledger as ledger_module
 from bailiwick.stores.history.ledger import EntryOutcome, FreshEntry, HistoryLedger
@@ -56,3 +63,16 @@ async def test_of_what_was_foretold_only_what_is_new_is_written(tmp_path):
         assert ledger.rows("SELECT data FROM content") == [(data,)]
     finally:
         await ledger.aclose()
+
+
+@pytest.mark.spec("DISK-8")
+def test_a_database_of_another_program_is_left_as_it_is(tmp_path):
+    """Its journal stays what it was, too."""
+    path = tmp_path / "history.db"
+    with contextlib.closing(apsw.Connection(str(path))) as theirs:
+        theirs.execute("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+    before = path.read_bytes()
+    with pytest.raises(Unsupported, match="another program made it"):
+        HistoryLedger.open(str(tmp_path), durable=False)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["history.db"]

@@ -20,12 +20,15 @@ import msgspec
 
 from bailiwick.errors import ParseError, PermissionDenied
 from bailiwick.model import KiB
-from bailiwick.paths import RESERVED_PREFIX
+from bailiwick.paths import REMOVED, RESERVED_PREFIX
 from bailiwick.stores.disk import syscalls
 
 JOURNAL_SUFFIX: Final = ".journal"
 COMPACT_BYTES: Final = 256 * KiB
 """A journal that has grown to this is begun anew with what is still under way."""
+
+
+_ANY_INODE: Final = 0
 
 
 class Header(msgspec.Struct, tag="journal", frozen=True):
@@ -162,6 +165,14 @@ class Journal:
         """Before something is staged in the held directory ``directory``."""
         if path not in self.directories:
             line = JournalDirectory(str(path), os.fstat(directory).st_ino)
+            with self._lock:
+                self._write(line)
+                self.directories[line.path] = line
+
+    def staging_in_removed(self) -> None:
+        """Before something lies in `REMOVED`, which comes and goes: it is known by its name."""
+        if REMOVED not in self.directories:
+            line = JournalDirectory(REMOVED, _ANY_INODE)
             with self._lock:
                 self._write(line)
                 self.directories[line.path] = line

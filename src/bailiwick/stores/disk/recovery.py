@@ -7,6 +7,7 @@ undone where something foreign did. Then what carries the dead store's token goe
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import Final
 import msgspec
 
 from bailiwick.errors import BailiwickError
-from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.paths import REMOVED, ROOT, ScopedPath
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.changes.removal import leads_down, remove_litter
 from bailiwick.stores.disk.journal import (
@@ -35,6 +36,9 @@ from bailiwick.stores.disk.writes.current import hash_of
 _log = logging.getLogger("bailiwick.stores.disk")
 
 _decode = msgspec.json.Decoder(Line).decode
+
+_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""What is said of a directory that is none: a link is not followed."""
 
 
 def recover(lookup: Lookup, place: JournalPlace) -> None:
@@ -106,7 +110,10 @@ class _Cleaning:
         self._is_clear = True
 
     def run(self) -> bool:
-        moved = [line for line in self._directories if not self._sweep_named(line)]
+        named = [line for line in self._directories if line.path != REMOVED]
+        if len(named) < len(self._directories):
+            self._sweep_removed()
+        moved = [line for line in named if not self._sweep_named(line)]
         if moved:
             # Renamed or removed since: its litter, if any, is somewhere in the tree.
             self._sweep_everything()
@@ -131,6 +138,24 @@ class _Cleaning:
         finally:
             os.close(fd)
         return True
+
+    def _sweep_removed(self) -> None:
+        """Take the rest of what was being removed, and the place for that, where it is empty. What
+        others have put there, be it no directory or one that is shut, holds nothing of ours."""
+        top = self._lookup.root.fd
+        try:
+            fd = os.open(REMOVED, syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW, dir_fd=top)
+        except OSError as error:
+            found = lstat_at(top, REMOVED)
+            is_ours = found is not None and found.st_uid == os.geteuid()
+            self._is_clear = error.errno in _NOT_THERE or not is_ours
+            return
+        try:
+            self._sweep(fd)
+        finally:
+            os.close(fd)
+        with suppress(OSError):
+            os.rmdir(REMOVED, dir_fd=top)
 
     def _sweep_everything(self) -> None:
         """Sweep the whole tree, links not followed and kernel filesystems not entered."""

@@ -14,14 +14,7 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from bailiwick.errors import (
-    Busy,
-    IoError,
-    NotADirectory,
-    RootNotFound,
-    Unsupported,
-    from_os_error,
-)
+from bailiwick.errors import Busy, IoError, NotADirectory, RootNotFound, Unsupported, from_os_error
 from bailiwick.limits import Limits
 from bailiwick.model import (
     ANYTHING,
@@ -33,6 +26,7 @@ from bailiwick.model import (
     Stat,
     Symlinks,
 )
+from bailiwick.opened_together import Share
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import (
     Changing,
@@ -58,6 +52,7 @@ from bailiwick.stores.disk.changes import (
     renames,
 )
 from bailiwick.stores.disk.changes.modes import NewModes
+from bailiwick.stores.disk.changes.shared_directories import share_directory
 from bailiwick.stores.disk.flush_pace import FlushPace
 from bailiwick.stores.disk.journal import Journal, JournalPlace, ambient_check_outside
 from bailiwick.stores.disk.lookup.beneath import Lookup, check_filesystem
@@ -462,7 +457,13 @@ class DiskStore:
 
     version_of = staticmethod(version_of)
     tells_times = staticmethod(syscalls.tells_times)
-    mounts_beneath = staticmethod(mounts_beneath)
+    heeds_modes = staticmethod(syscalls.heeds_modes)
+
+    def share_directory(self, directory: Handle, beside: Share | None = None) -> Share | None:
+        return share_directory(held_object(directory), self._place, beside)
+
+    def mounts(self) -> frozenset[str]:
+        return mounts_beneath(self._lookup.root.fd)
 
     def narrowed(
         self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None

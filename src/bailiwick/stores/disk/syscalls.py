@@ -15,7 +15,9 @@ import ctypes
 import errno
 import functools
 import os
+import struct
 import sys
+from contextlib import suppress
 from typing import Any, Final
 
 if sys.platform != "win32":
@@ -203,6 +205,20 @@ def tells_times(fd: int) -> bool:
     return is_fine and filesystem_type(fd) in _OF_THIS_MACHINE
 
 
+_CAP_DAC_OVERRIDE: Final = 1 << 1
+
+
+def heeds_modes() -> bool:
+    """Whether the mode of a directory keeps this process out of it: also root, in a container
+    without the capability."""
+    try:
+        with open("/proc/thread-self/status", "rb") as file:
+            _, _, told = file.read().partition(b"\nCapEff:")
+        return not int(told.split(maxsplit=1)[0], 16) & _CAP_DAC_OVERRIDE
+    except (OSError, LookupError, ValueError):
+        return os.geteuid() != 0
+
+
 def read_at_hand(fd: int, buffer: bytearray | memoryview, offset: int) -> int | None:
     """Read what the kernel has in memory; None where a disk would have to be waited for. Raises
     where it cannot be asked so, or the filesystem cannot tell (EOPNOTSUPP)."""
@@ -358,6 +374,46 @@ def unlock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
     except OSError:
         return  # there are no locks here
+
+
+CAN_LOCK_BYTES: Final = hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8
+_BYTE_LOCK: Final = struct.Struct("hhqqi4x")
+"""struct flock: the kind, whence, the first byte, how many, and who has it."""
+
+
+def share_byte(fd: int, place: int) -> None:
+    """Hold one byte of an open file, as others may too, where there are locks. The lock is the
+    descriptor's."""
+    with suppress(OSError):
+        _lock_bytes(fd, fcntl.F_RDLCK, place, 1)
+
+
+def try_lock_byte(fd: int, place: int) -> bool:
+    """Hold one byte alone, if it is free; True where there are no locks."""
+    try:
+        _lock_bytes(fd, fcntl.F_WRLCK, place, 1)
+    except OSError as error:
+        return error.errno not in (errno.EAGAIN, errno.EACCES)
+    return True
+
+
+def unlock_bytes(fd: int, place: int, count: int) -> None:
+    with suppress(OSError):
+        _lock_bytes(fd, fcntl.F_UNLCK, place, count)
+
+
+def _lock_bytes(fd: int, kind: int, place: int, count: int) -> None:
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _BYTE_LOCK.pack(kind, os.SEEK_SET, place, count, 0))
+
+
+def byte_locked_by_others(fd: int, place: int, count: int) -> int | None:
+    """Some byte that another descriptor holds, of those from a place on; None where none is."""
+    wanted = _BYTE_LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, place, count, 0)
+    try:
+        kind, _, found, _, _ = _BYTE_LOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, wanted))
+    except OSError:
+        return None  # there are no locks here
+    return None if kind == fcntl.F_UNLCK else found
 
 
 NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)

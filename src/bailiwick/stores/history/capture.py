@@ -56,6 +56,17 @@ class Allowance:
         self.small_bytes = 0
         self.missed = 0
 
+    def keep(self, sha256: str, data: bytes) -> None:
+        """Have small content written down with the change: what it replaces, or is to leave."""
+        self.small[bytes.fromhex(sha256)] = data
+        self.small_bytes += len(data)
+
+    def kept(self, state: PlaceState | None) -> bytes | None:
+        """The content of what stood there, where it is small; nothing stands there without any."""
+        if state is None:
+            return b""
+        return None if state.sha256 is None else self.small.get(bytes.fromhex(state.sha256))
+
 
 class Looker:
     """Looks at one store, for one history."""
@@ -167,10 +178,9 @@ class Looker:
             return seen(stat, lost=f"it could not be read ({error.kind})")
         if content.version != stat.version:
             return None
-        digest = hashlib.sha256(content.data)
-        keeping.small[digest.digest()] = content.data
-        keeping.small_bytes += len(content.data)
-        return seen(stat, digest.hexdigest())
+        sha256 = hashlib.sha256(content.data).hexdigest()
+        keeping.keep(sha256, content.data)
+        return seen(stat, sha256)
 
     async def _keep_large(
         self, handle: Handle, stat: Stat, keeping: Allowance

@@ -25,6 +25,26 @@ _KEPT: Final = "SELECT data IS NULL FROM content WHERE sha256 = ?"
 _DATA: Final = "SELECT data FROM content WHERE sha256 = ?"
 
 
+class PassingContent:
+    """Content on its way to a file, held in memory for as long as it is small."""
+
+    def __init__(self) -> None:
+        self._data: bytearray | None = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        if self._data is None:
+            return
+        if len(self._data) + len(chunk) > SMALL_BYTES_MAX:
+            self._data = None
+        else:
+            self._data += chunk
+
+    @property
+    def small(self) -> bytes | None:
+        """All that came by; None where it is not small."""
+        return None if self._data is None else bytes(self._data)
+
+
 class Contents:
     """What is kept of the files of one directory."""
 

@@ -28,7 +28,10 @@ _POWERS: Final = {
 }
 """What is handed on as it is: a power whose methods change nothing."""
 
-_DIRECTORY: Final = ("open_directory", "version_of", "tells_times", "mounts_beneath")
+_DIRECTORY: Final = (
+    "open_directory", "version_of", "tells_times", "mounts", "heeds_modes",
+    "share_directory",
+)  # fmt: skip
 
 Collect = Callable[[], Awaitable[Any]]
 """Takes away what the volume that keeps large content does not need any more."""

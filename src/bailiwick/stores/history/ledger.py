@@ -20,12 +20,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 import msgspec
 
-from bailiwick.errors import Closed, Unsupported
+from bailiwick.errors import Closed, IoError, Unsupported
 from bailiwick.finishing import in_thread
 from bailiwick.paths import ScopedPath
 from bailiwick.sqlite import fork_safety
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.tasks import Task
+from bailiwick.sqlite.whose import is_new
+from bailiwick.sqlite.write_ahead import write_ahead
 from bailiwick.sqlite.writer import Frame, WriterThread
 from bailiwick.stores.history.owners import HistoryOwner
 from bailiwick.stores.history.states import Effect, PlaceState, content_of, packed, unpacked
@@ -161,7 +163,7 @@ class HistoryLedger:
         """Open the rows in a directory that exists. Blocks.
 
         With ``durable`` what is written survives a power cut, else a crash of the process. Raises
-        `Unsupported` for rows of a newer Bailiwick, `IoError`, `Busy`.
+        `Unsupported` for rows of a newer Bailiwick or of another program, `IoError`, `Busy`.
         """
         path = os.path.join(directory, "history.db")
         # A file that SQLite has open here may not be opened beside it: closing that descriptor
@@ -175,9 +177,9 @@ class HistoryLedger:
                 opened.append(connection)
                 connection.set_busy_timeout(_BUSY_MS_MAX)
             connection, finisher, reader = opened
-            connection.pragma("journal_mode", "wal")
+            is_new(connection, _APPLICATION_ID, "history")  # another program's is left as it is
+            write_ahead(connection, bytes_kept=_WAL_BYTES_KEPT)
             connection.pragma("synchronous", "full" if durable else "normal")
-            connection.pragma("journal_size_limit", _WAL_BYTES_KEPT)
             _migrate(connection)
             # What became of a change need not reach the disk by itself: it can be found out. So it
             # is written down at once, without a sync, and others are left to cut the log.
@@ -274,8 +276,12 @@ class HistoryLedger:
             closing.ended(error)
 
     async def settle(self, entry: int, outcome: EntryOutcome) -> None:
-        """Close an entry with its outcome, and wait until that is written."""
-        await self._writer.run(lambda connection: _close(connection, entry, outcome))
+        """Close an entry with its outcome, and wait until that is written. Where it cannot be, for
+        want of room, it is as with `finish`: what was done is done."""
+        try:
+            await self._writer.run(lambda connection: _close(connection, entry, outcome))
+        except IoError:
+            self.finish(entry, outcome)
 
     async def withdraw(self, entry: int) -> None:
         """The change was not made."""
@@ -510,11 +516,8 @@ def _migrate(connection: apsw.Connection) -> None:
 
 
 def _is_ready(connection: apsw.Connection) -> bool:
-    whose = connection.pragma("application_id")
-    if whose == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
+    if is_new(connection, _APPLICATION_ID, "history"):
         return False
-    if whose != _APPLICATION_ID:
-        raise Unsupported("the file is no history of Bailiwick: another program made it")
     if connection.pragma("user_version") > 1:
         raise Unsupported(
             "the history was written by a newer Bailiwick",

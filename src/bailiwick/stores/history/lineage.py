@@ -12,7 +12,15 @@ from typing import Any, Final, NamedTuple
 from bailiwick.errors import PathNotFound
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.history.ledger import HistoryEntry, HistoryLedger, effect_of
-from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, PlaceState, is_same
+from bailiwick.stores.history.states import (
+    CAME,
+    OPENED,
+    UNKNOWN,
+    WENT,
+    Effect,
+    PlaceState,
+    is_same,
+)
 from bailiwick.versions import (
     BeneathPage,
     ChangeKind,
@@ -28,10 +36,12 @@ _ALL: Final = 2**62
 _EFFECT: Final = "e.path, e.before, e.after, e.kind, e.other"
 _NEWEST: Final = f"""
 SELECT e.entry, e.seq, {_EFFECT} FROM effect e
-WHERE e.path = ? AND (e.entry, e.seq) < (?, ?) ORDER BY e.entry DESC, e.seq DESC LIMIT 1
+WHERE e.path = ? AND e.kind <> {OPENED} AND (e.entry, e.seq) < (?, ?)
+ORDER BY e.entry DESC, e.seq DESC LIMIT 1
 """
-_BENEATH: Final = """
-SELECT DISTINCT path FROM effect WHERE path > ? AND path < ? ORDER BY path LIMIT ?
+_BENEATH: Final = f"""
+SELECT DISTINCT path FROM effect WHERE path > ? AND path < ? AND kind <> {OPENED}
+ORDER BY path LIMIT ?
 """
 
 _CAME_TO: Final = f"""
@@ -39,7 +49,8 @@ SELECT other FROM effect WHERE entry = ? AND path = ? AND kind = {CAME} ORDER BY
 """
 _HAPPENED_BENEATH: Final = f"""
 SELECT e.entry, e.seq, {_EFFECT} FROM effect e JOIN entry ON entry.id = e.entry
-WHERE entry.owner = '' AND (e.entry, e.seq) < (?, ?) AND (e.path = ? OR (e.path > ? AND e.path < ?))
+WHERE entry.owner = '' AND e.kind <> {OPENED}
+AND (e.entry, e.seq) < (?, ?) AND (e.path = ? OR (e.path > ? AND e.path < ?))
 ORDER BY e.entry DESC, e.seq DESC LIMIT ?
 """
 
@@ -163,12 +174,15 @@ class Lineage:
 
     def _whole(self, position: HistoryPosition, last: Effect) -> tuple[HistoryPosition, Happened]:
         """All that an entry did to one thing at a path, and where that began: the first of its
-        effects knows what stood before."""
+        effects knows what stood before. What comes where another was moved away is none with it."""
         since = self.moved_above(last.path, position, HistoryPosition(position.entry, -1))
         rows = self.ledger.rows(
             f"SELECT e.entry, e.seq, {_EFFECT} FROM effect e"
-            " WHERE e.entry = ? AND e.path = ? AND e.seq > ? ORDER BY e.seq LIMIT 1",
-            position.entry, str(last.path), -1 if since is None else since[0].seq,
+            " WHERE e.entry = ? AND e.path = ? AND e.seq > max(?, coalesce((SELECT max(w.seq)"
+            " FROM effect w WHERE w.entry = e.entry AND w.path = e.path AND w.kind = ?"
+            " AND w.seq < ?), -1)) ORDER BY e.seq LIMIT 1",
+            position.entry, str(last.path), -1 if since is None else since[0].seq, WENT,
+            position.seq,
         )  # fmt: skip
         start, first = _first(rows) or (position, last)
         bound = min(begin_of(start, first), begin_of(position, last))
@@ -196,6 +210,14 @@ class Lineage:
         """Paths beneath a directory that some entry has touched."""
         first, last = _between(path)
         return [ScopedPath(row[0]) for row in self.ledger.rows(_BENEATH, first, last, limit)]
+
+    def since(self, path: ScopedPath, number: int) -> list[HistoryEntry]:
+        """The changes of a place, or beneath it, after a version."""
+        return self.ledger.entries(
+            "WHERE id > ? AND id IN (SELECT entry FROM effect WHERE entry > ?"
+            " AND (path = ? OR (path > ? AND path < ?)))",
+            number, number, str(path), *_between(path),
+        )  # fmt: skip
 
     def came_since(self, path: ScopedPath, number: int) -> list[tuple[ScopedPath, int]]:
         """Directories that were moved since a version, to a place, beneath it or with what it lies

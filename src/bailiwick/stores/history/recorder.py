@@ -9,14 +9,27 @@ for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from bailiwick.errors import BailiwickError, Closed, InternalError, IoError
+import msgspec
+
+from bailiwick.changes_made import ALL_OF_OWNER, GivenMode, give_modes
+from bailiwick.errors import BailiwickError, Closed, InternalError, IoError, PermissionDenied
 from bailiwick.finishing import CLOSED, cancel_at_next_await, look_at, to_the_end
+from bailiwick.paths import ScopedPath
 from bailiwick.stores.history.capture import Allowance, Elsewhere, Looker
 from bailiwick.stores.history.ledger import EntryOutcome, FreshEntry, HistoryLedger
-from bailiwick.stores.history.states import SET, UNKNOWN, WENT, Effect, PlaceState, is_same
+from bailiwick.stores.history.states import (
+    OPENING,
+    SET,
+    UNKNOWN,
+    WENT,
+    Effect,
+    PlaceState,
+    is_directory,
+    is_same,
+)
 from bailiwick.versions import Mark
 
 Result = TypeVar("Result")
@@ -119,9 +132,9 @@ class ChangeRecorder:
         # Sorted here: asked for in order, SQLite goes through all changes that there ever were.
         rows = sorted(self.ledger.entries("WHERE owner <> '' AND owner <> ?", owner.name))
         dead = {name for name in {row.owner for row in rows} if not owner.is_alive(name)}
-        for row in rows:
-            if row.owner in dead:
-                await self.settle(row.id)
+        gone = [row for row in rows if row.owner in dead]
+        opened = [row.id for row in gone if row.verb == OPENING]
+        await self.settle_opened(opened, [row.id for row in gone if row.verb != OPENING])
         for name in dead:
             owner.sweep(name)
         return any(row.owner not in dead for row in rows)
@@ -133,17 +146,52 @@ class ChangeRecorder:
         if refused and not in_parts:
             await self.ledger.withdraw(entry)
         else:
-            await self.settle(entry)
+            await self.settle(entry, refused=refused)
 
-    async def settle(self, entry: int) -> None:
-        """Find out what became of a change by looking at the places that it was to touch."""
+    async def settle_opened(self, opened: Sequence[int], entries: Sequence[int]) -> None:
+        """Settle entries, and shut the directories that others tell of as ``opened`` for them:
+        until then what lies in them can be looked at."""
+        shut: dict[ScopedPath, GivenMode] = {}
+        for entry in opened:
+            for effect in self.ledger.effects(entry):
+                given = await self._to_be_shut(effect)
+                if given is not None:
+                    shut.setdefault(effect.path, given)
+        for entry in entries:
+            await self.settle(entry, shut)
+        order = sorted(shut.values(), key=lambda each: each.path.order, reverse=True)
+        await give_modes(self.looker.inner, order)
+        for entry in opened:
+            await self.ledger.settle(entry, EntryOutcome())
+
+    async def _to_be_shut(self, effect: Effect) -> GivenMode | None:
+        """A directory that is open still, with the mode that it gets again, or gets after all where
+        it came only now."""
+        path, before, after = effect.path, effect.before, effect.after
+        try:
+            now = await self.looker.now(path)
+        except (Elsewhere, PermissionDenied):
+            return None
+        if now is None or not is_directory(now):
+            return None
+        for state in (before, after):
+            if state is not None and now.mode == state.mode | ALL_OF_OWNER != state.mode:
+                return GivenMode(path, now.mode, (before or state).mode)
+        return None
+
+    async def settle(
+        self, entry: int, shut: Mapping[ScopedPath, GivenMode] = {}, *, refused: bool = False
+    ) -> None:
+        """Find out what became of a change by looking at the places that it was to touch. Those
+        that will be ``shut`` again count as if they were; where it was ``refused``, what stands as
+        it did before was not touched, also where it was to become the same."""
         after: dict[int, PlaceState | None] = {}
         dropped: list[int] = []
         effects = self.ledger.numbered_effects(entry)
         moved = {each.path: each.before for _, each in effects if each.kind == WENT}
         for number, effect in effects:
             if effect.kind == SET:
-                left = await self._left(effect)
+                left = await self._left(effect, shut.get(effect.path), refused=refused)
             else:
                 source = effect.path if effect.kind == WENT else effect.other
                 left = await self._left_by_move(effect, moved.get(source))
@@ -153,13 +201,19 @@ class ChangeRecorder:
                 after[number] = left[0]
         await self.ledger.settle(entry, EntryOutcome(after, dropped))
 
-    async def _left(self, effect: Effect) -> tuple[PlaceState | None] | None:
+    async def _left(
+        self, effect: Effect, shut: GivenMode | None, *, refused: bool
+    ) -> tuple[PlaceState | None] | None:
         """What an effect left; None where it was not made."""
         known = effect.before if effect.after in (None, UNKNOWN) else effect.after
         try:
             now = await self.looker.now(effect.path, known)
-        except Elsewhere:
+        except (Elsewhere, PermissionDenied):
             return (UNKNOWN,)
+        if now is not None and shut is not None:
+            now = msgspec.structs.replace(now, mode=shut.wanted)
+        if refused and is_same(now, effect.before):
+            return None
         if is_same(now, effect.after) or _is_new(now, effect):
             return (now,)
         if is_same(now, effect.before):
@@ -177,7 +231,7 @@ class ChangeRecorder:
         try:
             stays = await self.looker.now(source, moved)
             came = await self.looker.now(destination)
-        except Elsewhere:
+        except (Elsewhere, PermissionDenied):
             return (UNKNOWN,)
         if stays is not None and moved is not None:
             if came is None or stays.version == moved.version:

@@ -6,11 +6,18 @@ from contextlib import closing, suppress
 
 import msgspec
 
-from bailiwick.errors import NotADirectory, PathNotFound
+from bailiwick.errors import NotADirectory, PathNotFound, PermissionDenied
 from bailiwick.limits import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.history.capture import Elsewhere, Looker
 from bailiwick.stores.history.lineage import Lineage
+from bailiwick.stores.history.own_directories import (
+    Around,
+    HiddenPlaces,
+    OwnDirectories,
+    heeds_modes,
+    places_around,
+)
 from bailiwick.stores.history.states import UNKNOWN, PlaceState, is_same
 from bailiwick.stores.history.steps import Planned, Step
 from bailiwick.versions import Conflict
@@ -25,6 +32,8 @@ async def plan_restore(
     """What is known of the place, and of places beneath it, becomes what it was. What never was
     changed through this history is left. Raises `PathNotFound` where nothing is known."""
     targets = _targets(lineage, path, number, limits)
+    own = OwnDirectories(lineage.ledger, lineage.since(path, number))
+    hidden = HiddenPlaces(looker, own)
     conflicts = await _add_carried(lineage, looker, path, number, targets)
     goes: list[Step] = []
     comes: list[Step] = []
@@ -37,6 +46,11 @@ async def plan_restore(
                 conflicts.append(Conflict(place, "a link stands in the way to it now"))
                 continue
             now = None
+        except PermissionDenied:
+            if refused := await hidden.why_not(_around(looker, place, None, None)):
+                conflicts.append(Conflict(place, refused))
+                continue
+            now = lineage.newest(place)  # it is looked at when the directories around it are open
         if then is not None and then.type == "directory" and now and now.type != "directory":
             makes_way.add(place)
         if is_same(now, then):
@@ -48,13 +62,22 @@ async def plan_restore(
             conflicts.append(Conflict(place, refused))
             continue
         found_at = None if now is None else place
-        (goes if then is None else comes).append(Step(place, now, then, found_at))
+        around = _around(looker, place, now, then)
+        (goes if then is None else comes).append(Step(place, now, then, found_at, around=around))
     if not goes and not comes and not conflicts and targets == {path: None}:
         raise PathNotFound("it did not exist then, nor does it now", path=path)
     goes.sort(key=lambda step: step.path.order, reverse=True)
     comes.sort(key=lambda step: step.path.order)
     above = await _missing_above(looker, path) if comes else []
-    return Planned([*goes, *above, *comes], conflicts)
+    return Planned([*goes, *above, *comes], conflicts, own=own)
+
+
+def _around(
+    looker: Looker, place: ScopedPath, now: PlaceState | None, then: PlaceState | None
+) -> tuple[Around, ...]:
+    if not heeds_modes(looker.inner):
+        return ()
+    return tuple(Around(each, each, needed) for each, needed in places_around(place, now, then))
 
 
 def _targets(
@@ -91,7 +114,7 @@ async def _add_carried(
     waiting = lineage.came_since(path, number)
     while waiting and len(targets) <= looker.limits.history_entries_max:
         directory, since_ns = waiting.pop()
-        with suppress(Elsewhere, NotADirectory):
+        with suppress(Elsewhere, NotADirectory, PermissionDenied):
             handle = await looker.place(directory)
             if handle is None:
                 continue
@@ -130,9 +153,10 @@ async def _missing_above(looker: Looker, path: ScopedPath) -> list[Step]:
         try:
             if await looker.now(above) is not None:
                 break
-        except Elsewhere:
+        except (Elsewhere, PermissionDenied):
             break
         made = PlaceState("directory", _NEW_DIRECTORY_MODE, 0, 0)
-        missing.insert(0, Step(above, None, made))
+        around = _around(looker, above, None, made)
+        missing.insert(0, Step(above, None, made, around=around))
         above = above.parent
     return missing

@@ -24,7 +24,8 @@ CREATE TABLE effect (                          -- one place that a change touche
     entry       INTEGER NOT NULL,
     seq         INTEGER NOT NULL,              -- in the order in which it was done
     path        TEXT NOT NULL,
-    kind        INTEGER NOT NULL,              -- 0: set; 1: moved away to `other`; 2: moved here from it
+    kind        INTEGER NOT NULL,              -- 0: set; 1: moved away to `other`; 2: moved here from it;
+                                               -- 3: a directory, open while something is taken back
     other       TEXT NOT NULL,
     before      BLOB,                          -- what stood there; NULL: nothing
     after       BLOB,                          -- what stood there then; NULL: nothing, empty: not known

@@ -33,6 +33,11 @@ UNKNOWN: Final = PlaceState("other", 0, 0, 0, lost="it is not known what was lef
 SET: Final = 0
 WENT: Final = 1
 CAME: Final = 2
+OPENED: Final = 3
+"""A directory that is open while something is taken back: its mode before that, and after it."""
+
+OPENING: Final = "open"
+"""What an entry is called that tells of such: none of the places becomes another by it."""
 
 
 class Effect(NamedTuple):
@@ -56,6 +61,11 @@ def seen(stat: Stat, sha256: str | None = None, lost: str = "") -> PlaceState:
     )
 
 
+def foretold(sha256: str, size: int, file_mode: int | None) -> PlaceState:
+    """A file as a change is to leave it. Without a mode it gets that which it gets by itself."""
+    return PlaceState("file", (file_mode or 0) & 0o777, size, 0, "", sha256)
+
+
 def is_text(text: str) -> bool:
     """Whether a text can be written down: what stands for bytes that are no text cannot."""
     return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
@@ -77,6 +87,10 @@ def is_same(a: PlaceState | None, b: PlaceState | None) -> bool:
     if a.type == "symlink":
         return a.target is not None and a.target == b.target
     return a.mode == b.mode and a.sha256 is not None and a.sha256 == b.sha256
+
+
+def is_directory(state: PlaceState | None) -> bool:
+    return state is not None and state.type == "directory"
 
 
 def with_content(state: PlaceState, known: PlaceState | None) -> PlaceState:

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from bailiwick.errors import BailiwickError, Closed, IoError
+from bailiwick.changes_made import MOUNTED_SINCE, mounted_around, mounts_in
+from bailiwick.errors import BailiwickError, Closed, IoError, PermissionDenied
+from bailiwick.finishing import to_the_end
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Stage, Staged, Stages, WritePlan
 from bailiwick.stores.history.capture import Allowance, Elsewhere
@@ -21,6 +23,7 @@ from bailiwick.stores.history.contents import SMALL_BYTES_MAX
 from bailiwick.stores.history.core import HistoryCore
 from bailiwick.stores.history.ledger import EntryOutcome
 from bailiwick.stores.history.moving_places import MovingPlaces
+from bailiwick.stores.history.openings import Openings
 from bailiwick.stores.history.states import (
     CAME,
     UNKNOWN,
@@ -57,6 +60,9 @@ class Applier:
         self._looker = core.looker
         self._inner = core.inner
         self._mark = mark
+        self._recorder = core.recorder
+        self._opened = Openings(core.looker, core.recorder, mark)
+        self._mounts: frozenset[str] | None = None
         self._keeping = Allowance(core.limits)
         self._conflicts: list[Conflict] = []
         self._after: dict[int, PlaceState | None] = {}
@@ -68,23 +74,35 @@ class Applier:
     async def carry_out(self, verb: str, planned: Planned) -> Done:
         """Do what can be done; the rest is told. The caller has a turn at all places."""
         self._conflicts = list(planned.conflicts)
-        ready, effects = await self._prepare(planned.steps)
-        if not ready:
-            return Done(None, plan_of((), self._conflicts, planned.subjects))
-        recorder = self._core.recorder
-        entry = await recorder.begin(verb, self._mark, effects, self._keeping)
+        self._mounts = planned.mounts
+        begun: list[int] = []
+        wanted = len(planned.steps)
         try:
-            await self._do(ready)
-        except BaseException:
-            await self._core.settle(entry)
+            await self._opened.open(planned)
+            ready, effects = await self._prepare(planned.steps)
+            wanted = len(ready)
+            if ready:
+                begun += [await self._recorder.begin(verb, self._mark, effects, self._keeping)]
+                await self._do(ready)
+        except BaseException as error:
+            self._opened.let_go()
+            await to_the_end(self._recorder.settle_opened(self._opened.begun, begun))
+            if isinstance(error, IoError) and self._done:
+                raise _after_some(error, len(self._done), wanted) from error
             raise
-        await self._core.ledger.settle(
-            entry, EntryOutcome(self._after, self._dropped, before=self._before)
-        )
+        await to_the_end(self._end(begun))
+        if not begun:
+            return Done(None, plan_of((), self._conflicts, planned.subjects))
         plan = plan_of(self._done, self._conflicts, planned.subjects, planned.moved)
         versions = {step.path: step.then.version for step in self._done if step.then is not None}
         touches = tuple(each._replace(version=versions.get(each.path)) for each in plan.touches)
-        return Done(str(entry) if self._done else None, plan._replace(touches=touches))
+        return Done(str(begun[0]) if self._done else None, plan._replace(touches=touches))
+
+    async def _end(self, begun: Sequence[int]) -> None:
+        outcome = EntryOutcome(self._after, self._dropped, before=self._before)
+        for entry in begun:
+            await self._core.ledger.settle(entry, outcome)
+        await self._opened.close(in_vain=not self._done)
 
     async def _prepare(self, steps: Sequence[Step]) -> tuple[list[_Ready], list[Effect]]:
         """Keep what the steps will replace, so that they can be undone."""
@@ -93,8 +111,8 @@ class Applier:
         for step in steps:
             try:
                 kept = await self._keep(step)
-            except LeftAsItIs as left:
-                self._conflicts.append(Conflict(step.path, str(left)))
+            except (LeftAsItIs, PermissionDenied) as error:
+                self._conflicts.append(Conflict(step.path, self._told(step, error)))
                 continue
             ready.append(_Ready(step, kept, len(effects)))
             if step.origin is None:
@@ -116,6 +134,7 @@ class Applier:
             return None
         with closing(handle):
             kept = await self._looker.keep(handle, self._keeping, content=step.origin is None)
+            kept = self._opened.as_shut(step.found_at, kept)
         if kept is None or step.now is None or kept.sha256 or kept.version != step.now.version:
             return kept
         return msgspec.structs.replace(kept, sha256=step.now.sha256)
@@ -135,14 +154,21 @@ class Applier:
     async def _try(self, one: _Ready) -> None:
         step = one.step
         try:
+            self._refuse_mounted(step)
             left = await (self._set(one) if step.origin is None else self._move(one))
         except (Closed, IoError):
             raise
         except (LeftAsItIs, BailiwickError) as error:
-            told = str(error) if isinstance(error, LeftAsItIs) else f"it could not be done: {error}"
-            self._leave(one, told)
+            self._leave(one, self._told(step, error))
             return
         self._note(one, left)
+
+    def _told(self, step: Step, error: Exception) -> str:
+        """Why a step was not done."""
+        if isinstance(error, LeftAsItIs):
+            return str(error)
+        shut = self._opened.why(step) if isinstance(error, PermissionDenied) else None
+        return shut or f"it could not be done: {error}"
 
     def _leave(self, one: _Ready, reason: str) -> None:
         self._conflicts.append(Conflict(one.step.path, reason))
@@ -168,7 +194,7 @@ class Applier:
         """What stands under a held name, which must be what was kept, or what we left there."""
         place = one.step.origin or one.step.path
         expected = self._standing.get(place, one.kept)
-        now = await self._looker.look(handle, expected)
+        now = self._opened.as_shut(place, await self._looker.look(handle, expected))
         if not is_same(now, expected):
             raise LeftAsItIs(_CHANGED)
         if place not in self._standing and not is_same(now, one.step.now):
@@ -181,6 +207,7 @@ class Applier:
             now = await self._check(one, handle)
             if now is not None and (then is None or then.type != now.type or _is_link(then)):
                 await self._inner.remove(handle, recursive=False)
+                self._opened.gone(step.path)
                 now = None
         if then is None:
             return None
@@ -190,7 +217,7 @@ class Applier:
             stat = await self._looker.stat(handle)
         if stat is None:
             raise LeftAsItIs("it was taken away meanwhile")
-        return seen(stat, then.sha256)
+        return self._opened.as_shut(step.path, seen(stat, then.sha256))
 
     async def _make(
         self, handle: Handle, now: PlaceState | None, then: PlaceState, *, times: bool
@@ -200,11 +227,12 @@ class Applier:
             await inner.symlink(handle, then.target or "")
             return
         if then.type == "directory" and now is None:
-            await inner.make_dir(handle, file_mode=then.mode, parents=False)
+            mode = self._opened.opened(handle.path, then)
+            await inner.make_dir(handle, file_mode=mode, parents=False)
         elif then.type == "file" and (now is None or now.sha256 != then.sha256):
             await self._write(handle, now, then)
         elif now is not None and now.mode != then.mode:
-            await inner.set_mode(handle, then.mode)
+            await inner.set_mode(handle, self._opened.opened(handle.path, then))
         if times:
             await inner.set_times(handle, then.mtime_ns, None)
 
@@ -234,8 +262,18 @@ class Applier:
                 raise LeftAsItIs(_CHANGED)
             with closing(await self._place(step.path)) as destination:
                 await self._inner.move(source, destination, replace=False)
+                self._opened.moved(step.origin, step.path)
                 stat = await self._looker.stat(destination)
-        return UNKNOWN if stat is None else seen(stat, now.sha256)
+        if stat is None:
+            return UNKNOWN
+        return self._opened.as_shut(step.path, seen(stat, now.sha256))
+
+    def _refuse_mounted(self, step: Step) -> None:
+        """What is to be changed is in the filesystem that was looked at."""
+        if self._mounts is not None:
+            others = (mounts_in(self._inner) or frozenset()) ^ self._mounts
+            if any(mounted_around(path, others) for path in (step.path, step.origin or step.path)):
+                raise LeftAsItIs(MOUNTED_SINCE)
 
     async def _place(self, path: ScopedPath) -> Handle:
         try:
@@ -253,6 +291,7 @@ class Applier:
         for any of it: then each is tried by itself."""
         top = tree[0].step
         try:
+            self._refuse_mounted(top)
             handle = await self._place(top.path)
         except LeftAsItIs:
             return False
@@ -270,7 +309,8 @@ class Applier:
             assert then is not None
             with closing(await self._place(one.step.path)) as made:
                 stat = await self._looker.stat(made)
-            self._note(one, UNKNOWN if stat is None else seen(stat, then.sha256))
+            left = None if stat is None else seen(stat, then.sha256)
+            self._note(one, self._opened.as_shut(one.step.path, left) or UNKNOWN)
         return True
 
     async def _stage(self, handle: Handle, tree: Sequence[_Ready]) -> None:
@@ -286,7 +326,7 @@ class Applier:
             await stage.discard()
         assert top.then is not None
         with closing(await self._place(top.path)) as made:
-            await self._inner.set_mode(made, top.then.mode)
+            await self._inner.set_mode(made, self._opened.opened(top.path, top.then))
 
     async def _add(self, stage: Stage, step: Step, top: ScopedPath) -> None:
         then = step.then
@@ -296,7 +336,8 @@ class Applier:
             await stage.add([Staged(path, "symlink", target=then.target or "")])
             return
         kind = "directory" if then.type == "directory" else "file"
-        await stage.add([Staged(path, kind, file_mode=then.mode)])  # type: ignore[arg-type]
+        mode = self._opened.opened(step.path, then)
+        await stage.add([Staged(path, kind, file_mode=mode)])  # type: ignore[arg-type]
         if then.type == "file":
             async for chunk in self._content(then):
                 await stage.add([chunk])
@@ -311,6 +352,15 @@ class Applier:
 
 def _is_link(state: PlaceState) -> bool:
     return state.type == "symlink"
+
+
+def _after_some(error: IoError, done: int, wanted: int) -> IoError:
+    """What to raise where some of many changes were made."""
+    return IoError(
+        f"{done} of {wanted} changes were made, then: {error.message}",
+        errno=error.errno, path=error.path, hint="to say it again does the rest",
+        details={"done": done, "wanted": wanted},
+    )  # fmt: skip
 
 
 def _tree_at(ready: Sequence[_Ready], at: int) -> Sequence[_Ready]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from bailiwick.paths import ScopedPath
-from bailiwick.stores.history.states import PlaceState
+from bailiwick.stores.history.own_directories import Around, OwnDirectories
+from bailiwick.stores.history.states import PlaceState, is_directory
 from bailiwick.versions import ChangeKind, Conflict, Plan, Touch
 
 
@@ -16,7 +17,7 @@ class Step(NamedTuple):
 
     ``now`` is what must stand there, ``then`` what is to stand there. ``found_at`` is where it
     stands before any step is done; None where nothing does, or an earlier step makes it. ``times``
-    asks for the time, too.
+    asks for the time, too. ``around`` are the directories that are gone through for it.
     """
 
     path: ScopedPath
@@ -25,6 +26,7 @@ class Step(NamedTuple):
     found_at: ScopedPath | None = None
     origin: ScopedPath | None = None
     times: bool = False
+    around: tuple[Around, ...] = ()
 
     @property
     def makes(self) -> bool:
@@ -32,12 +34,16 @@ class Step(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """Steps in the order in which they are to be done, and the places that are left."""
+    """Steps in the order in which they are to be done, and the places that are left. ``own`` are
+    the directories that may be opened for them, ``mounts`` those that other filesystems were
+    mounted on when it was looked at."""
 
     steps: list[Step]
     conflicts: list[Conflict]
     subjects: frozenset[str] = frozenset()
     moved: tuple[Touch, ...] = ()
+    own: OwnDirectories | None = None
+    mounts: frozenset[str] | None = None
 
     def plan(self) -> Plan:
         return plan_of(self.steps, self.conflicts, self.subjects, self.moved)
@@ -51,11 +57,11 @@ def plan_of(
 ) -> Plan:
     """The touches of steps; ``moved`` are those of what lies in directories that are moved."""
     steps = list(steps)
-    coming = {step.path for step in steps if step.makes and _is_directory(step.then)}
+    coming = {step.path for step in steps if step.makes and is_directory(step.then)}
     going = {
         step.path
         for step in steps
-        if step.then is None and step.origin is None and _is_directory(step.now)
+        if step.then is None and step.origin is None and is_directory(step.now)
     }
     touches = [_touch(step, coming | going) for step in steps]
     touches += moved
@@ -64,10 +70,6 @@ def plan_of(
         tuple(sorted(conflicts, key=lambda each: each.path)),
         subjects,
     )
-
-
-def _is_directory(state: PlaceState | None) -> bool:
-    return state is not None and state.type == "directory"
 
 
 def _touch(step: Step, whole: set[ScopedPath]) -> Touch:

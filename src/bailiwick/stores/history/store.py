@@ -5,8 +5,9 @@ What only looks is the wrapped store's own method: it costs nothing more.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack, aclosing, closing
+from contextlib import AsyncExitStack, aclosing, closing, nullcontext
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,7 @@ from bailiwick.errors import (
 )
 from bailiwick.finishing import CLOSED, to_the_end
 from bailiwick.model import ANYTHING, Expected, Hardlinks, Stat, Symlinks
-from bailiwick.paths import ScopedPath, from_parts
+from bailiwick.paths import ScopedPath, from_parts, is_reserved
 from bailiwick.store import (
     Children,
     Content,
@@ -35,14 +36,26 @@ from bailiwick.store import (
     Written,
 )
 from bailiwick.stores.history.capture import Allowance
-from bailiwick.stores.history.contents import SMALL_BYTES_MAX
+from bailiwick.stores.history.contents import SMALL_BYTES_MAX, PassingContent
 from bailiwick.stores.history.core import HistoryCore
 from bailiwick.stores.history.ledger import EntryOutcome
-from bailiwick.stores.history.recorder import NOBODY
+from bailiwick.stores.history.recorder import NOBODY, Result
 from bailiwick.stores.history.staged_trees import HistoryStage, HistorySwapStage
-from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, PlaceState, is_text, seen
+from bailiwick.stores.history.states import (
+    CAME,
+    UNKNOWN,
+    WENT,
+    Effect,
+    PlaceState,
+    foretold,
+    is_text,
+    seen,
+)
 from bailiwick.stores.history.versions import Remembering
 from bailiwick.versions import Mark
+
+_Left = tuple[str, bytes]
+"""Content that a change leaves, after its hash."""
 
 
 class HistoryStore:
@@ -86,26 +99,36 @@ class HistoryStore:
         def act(plan: WritePlan) -> Awaitable[Written]:
             return self._inner.write(entry, data, sha256, plan)
 
-        return await self._swap("write", entry, plan, act, (sha256, bytes(data)))
+        return await self._swap("write", entry, plan, act, lambda _: (sha256, bytes(data)))
 
     async def append(self, entry: Handle, data: bytes, plan: WritePlan) -> Written:
         def act(plan: WritePlan) -> Awaitable[Written]:
             return self._inner.append(entry, data, plan)
 
-        return await self._swap("append", entry, plan, act)
+        def left(was: bytes | None) -> _Left | None:
+            is_small = was is not None and len(was) + len(data) <= SMALL_BYTES_MAX
+            return _hashed(was + data) if was is not None and is_small else None
+
+        return await self._swap("append", entry, plan, act, left)
 
     async def truncate(self, entry: Handle, size: int, plan: WritePlan) -> Written:
         def act(plan: WritePlan) -> Awaitable[Written]:
             return self._inner.truncate(entry, size, plan)
 
-        return await self._swap("truncate", entry, plan, act)
+        def left(was: bytes | None) -> _Left | None:
+            is_small = was is not None and 0 <= size <= SMALL_BYTES_MAX
+            return _hashed(was[:size].ljust(size, b"\0")) if was is not None and is_small else None
+
+        return await self._swap("truncate", entry, plan, act, left)
 
     async def _swap(
         self, verb: str, entry: Handle, plan: WritePlan,
-        act: Callable[[WritePlan], Awaitable[Written]], content: tuple[str, bytes] | None = None,
+        act: Callable[[WritePlan], Awaitable[Written]],
+        left: Callable[[bytes | None], _Left | None],
     ) -> Written:  # fmt: skip
         """Change the content of a file, on the condition that it is what was kept: where others
-        changed it in between, what they left is kept and all is done again."""
+        changed it in between, what they left is kept and all is done again. What will be ``left``
+        is told by what stood there, where that is small, and is kept beforehand if it is, too."""
         core, looker = self._core, self._core.looker
         may_make = plan.parents and entry.type is None
         places = await self._places(entry, plan) if may_make else (entry.path,)
@@ -118,11 +141,9 @@ class HistoryStore:
                     await self._note_unforeseen(verb, entry, plan, written)
                     return written
                 after = UNKNOWN
+                content = left(keeping.kept(before))
                 if content is not None:
-                    sha256, data = content
-                    after = PlaceState("file", _mode(plan, before), len(data), 0, "", sha256)
-                    if len(data) <= SMALL_BYTES_MAX:
-                        keeping.small[bytes.fromhex(sha256)] = data
+                    after = _foretold(plan, before, content, keeping)
                 above = await self._missing_above(entry, True) if may_make else []
                 bound = _bound_to(plan, before, keeping)
                 try:
@@ -158,10 +179,12 @@ class HistoryStore:
         core = self._core
         begun: list[int] = []
         above: list[Effect] = []
+        passing = PassingContent()
         async with AsyncExitStack() as turn:
 
             async def then_keep() -> AsyncGenerator[bytes, None]:
                 async for chunk in chunks:
+                    passing.add(chunk)
                     yield chunk
                 places = await self._places(entry, plan)
                 await turn.enter_async_context(core.changing(*places))
@@ -169,7 +192,10 @@ class HistoryStore:
                 before = await core.looker.keep(entry, keeping)
                 if not _is_refused(plan, before):
                     above.extend(await self._missing_above(entry, plan.parents))
-                    effects = [*above, Effect(entry.path, before, UNKNOWN)]
+                    small, after = passing.small, UNKNOWN
+                    if small is not None:
+                        after = _foretold(plan, before, _hashed(small), keeping)
+                    effects = [*above, Effect(entry.path, before, after)]
                     begun.append(await core.recorder.begin("write", self._mark, effects, keeping))
 
             turn.enter_context(core.working())
@@ -251,7 +277,20 @@ class HistoryStore:
             )  # fmt: skip
 
     async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
-        inner, core = self._inner, self._core
+        inner = self._inner
+
+        def act() -> Awaitable[int]:
+            return inner.remove(entry, recursive=recursive, expected=expected)
+
+        if is_reserved(entry.path):
+            return await act()
+        return await self._gone(entry, act, recursive=recursive)
+
+    async def _gone(
+        self, entry: Handle, act: Callable[[], Awaitable[Result]], *, recursive: bool
+    ) -> Result:
+        """What stands there is not there any more when that is done."""
+        core = self._core
         async with core.changing(entry.path):
             keeping = Allowance(core.limits)
             if recursive:
@@ -260,23 +299,23 @@ class HistoryStore:
                 state = await core.looker.keep(entry, keeping)
                 found = [] if state is None else [(entry.path, state)]
             if not found or entry.path.is_root:
-                return await inner.remove(entry, recursive=recursive, expected=expected)
+                return await act()
             # What lies in a directory goes before it does.
             effects = [Effect(path, state, None) for path, state in reversed(found)]
 
-            async def outcome(_: int) -> EntryOutcome:
+            async def outcome(_: Result) -> EntryOutcome:
                 return EntryOutcome()
 
             return await core.recorder.record(
-                "remove", self._mark, effects, keeping,
-                lambda: inner.remove(entry, recursive=recursive, expected=expected), outcome,
-                in_parts=recursive,
+                "remove", self._mark, effects, keeping, act, outcome, in_parts=recursive,
             )  # fmt: skip
 
     async def move(
         self, source: Handle, destination: Handle, *, replace: bool,
         expected: Expected = ANYTHING, replaced: Expected = ANYTHING,
     ) -> bool:  # fmt: skip
+        """What gets a reserved name has gone, as far as anybody is told, and comes from nowhere
+        when it gets another."""
         inner, core, looker = self._inner, self._core, self._core.looker
         here, there = source.path, destination.path
 
@@ -285,6 +324,10 @@ class HistoryStore:
                 source, destination, replace=replace, expected=expected, replaced=replaced
             )
 
+        if is_reserved(there):
+            return await self._gone(source, act, recursive=True)
+        if is_reserved(here):
+            return await self._dress("move", destination, act, Effect(there, None, UNKNOWN))
         async with core.changing(here, there):
             keeping = Allowance(core.limits)
             moved = await looker.keep(source, keeping, content=False)
@@ -349,6 +392,17 @@ class HistoryStore:
             lambda: self._inner.set_mode(entry, file_mode, expected=expected),
         )  # fmt: skip
 
+    async def set_mode_for_all(
+        self, entry: Handle, was: int, file_mode: int, *, by_us: bool
+    ) -> None:
+        async def act() -> None:
+            if by_us:
+                await self._inner.set_mode(entry, file_mode)
+
+        await self._dress(
+            "set_mode", entry, act, modes=(was, file_mode), by_others=not by_us
+        )  # fmt: skip
+
     async def set_times(
         self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, expected: Expected = ANYTHING
     ) -> None:
@@ -358,26 +412,33 @@ class HistoryStore:
         )  # fmt: skip
 
     async def _dress(
-        self, verb: str, entry: Handle, act: Callable[[], Awaitable[None]],
-        effect: Effect | None = None,
-    ) -> None:  # fmt: skip
-        """A change of what is not content."""
+        self, verb: str, entry: Handle, act: Callable[[], Awaitable[Result]],
+        effect: Effect | None = None, modes: tuple[int, int] | None = None,
+        by_others: bool = False,
+    ) -> Result:  # fmt: skip
+        """A change of what is not content. ``modes`` are told in place of those that are seen
+        before and after it; where ``by_others``, who may be at it for long, nobody is waited for.
+        """
         core = self._core
-        async with core.changing(entry.path):
+        async with nullcontext() if by_others else core.changing(entry.path):
             keeping = Allowance(core.limits)
             if effect is None:
                 before = await core.looker.keep(entry, keeping, content=False)
                 if before is None:
-                    await act()
-                    return
+                    return await act()
+                if modes is not None:
+                    before = msgspec.structs.replace(before, mode=modes[0])
                 effect = Effect(entry.path, before, UNKNOWN)
 
-            async def outcome(_: None) -> EntryOutcome:
+            async def outcome(_: Result) -> EntryOutcome:
                 stat = await core.looker.stat(entry)
                 sha256 = None if effect.before is None else effect.before.sha256
-                return EntryOutcome({0: UNKNOWN if stat is None else seen(stat, sha256)})
+                after = UNKNOWN if stat is None else seen(stat, sha256)
+                if modes is not None and stat is not None:
+                    after = msgspec.structs.replace(after, mode=modes[1])
+                return EntryOutcome({0: after})
 
-            await core.recorder.record(verb, self._mark, [effect], keeping, act, outcome)
+            return await core.recorder.record(verb, self._mark, [effect], keeping, act, outcome)
 
     # --- powers ------------------------------------------------------------------------------
 
@@ -426,7 +487,7 @@ def _bound_to(plan: WritePlan, before: PlaceState | None, kept: Allowance) -> Wr
     if before is None:
         return msgspec.structs.replace(plan, mode="create")
     sha256 = before.sha256
-    content = None if sha256 is None else kept.small.get(bytes.fromhex(sha256))
+    content = kept.kept(before)
     if content is None or len(content) > plan.size_max:
         return msgspec.structs.replace(plan, expected_version=before.version)
     return msgspec.structs.replace(
@@ -434,7 +495,19 @@ def _bound_to(plan: WritePlan, before: PlaceState | None, kept: Allowance) -> Wr
     )
 
 
-def _mode(plan: WritePlan, before: PlaceState | None) -> int:
-    if plan.file_mode is not None:
-        return plan.file_mode & 0o777
-    return 0 if before is None else before.mode
+def _hashed(content: bytes) -> _Left:
+    return hashlib.sha256(content).hexdigest(), content
+
+
+def _foretold(
+    plan: WritePlan, before: PlaceState | None, content: _Left, keeping: Allowance
+) -> PlaceState:
+    """What a plan will leave. It is kept at once where it is small: other programs may write over
+    it before anybody looks."""
+    sha256, data = content
+    if len(data) <= SMALL_BYTES_MAX:
+        keeping.keep(sha256, data)
+    mode = plan.file_mode
+    if mode is None and before is not None:
+        mode = before.mode
+    return foretold(sha256, len(data), mode)

@@ -7,14 +7,24 @@ changed it since; it is a conflict, and nothing that was planned for that place 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
+from typing import Final
 
+from bailiwick.errors import PermissionDenied
 from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
+from bailiwick.store import Child
 from bailiwick.stores.history.capture import Elsewhere, Looker
 from bailiwick.stores.history.ledger import HistoryEntry, HistoryLedger
 from bailiwick.stores.history.moving_places import MovesMade, MovingPlaces
+from bailiwick.stores.history.own_directories import (
+    Around,
+    HiddenPlaces,
+    OwnDirectories,
+    heeds_modes,
+    places_around,
+)
 from bailiwick.stores.history.states import (
     CAME,
     SET,
@@ -22,11 +32,14 @@ from bailiwick.stores.history.states import (
     WENT,
     Effect,
     PlaceState,
+    is_directory,
     is_same,
     with_content,
 )
 from bailiwick.stores.history.steps import Planned, Step
 from bailiwick.versions import Conflict, Touch
+
+_SOME_DIRECTORY: Final = PlaceState("directory", 0, 0, 0)
 
 
 class _Conflicted(Exception):
@@ -36,9 +49,16 @@ class _Conflicted(Exception):
 class UndoPlanner:
     """Plans the undoing of entries."""
 
-    def __init__(self, ledger: HistoryLedger, looker: Looker) -> None:
+    def __init__(
+        self, ledger: HistoryLedger, looker: Looker, entries: Sequence[HistoryEntry]
+    ) -> None:
+        """``entries`` are given newest first."""
         self._ledger = ledger
         self._looker = looker
+        self._entries = entries
+        self._own = OwnDirectories(ledger, entries)
+        self._hidden = HiddenPlaces(looker, self._own)
+        self._heeds = heeds_modes(looker.inner)
         self._steps: list[Step | None] = []
         self._conflicts = MovingPlaces[str]()
         self._moved: list[Touch] = []
@@ -48,9 +68,8 @@ class UndoPlanner:
         self._moves = MovesMade()
         self._moved_at = -1
 
-    async def plan(self, entries: Sequence[HistoryEntry]) -> Planned:
-        """``entries`` are given newest first."""
-        for entry in entries:
+    async def plan(self) -> Planned:
+        for entry in self._entries:
             effects = self._ledger.effects(entry.id)
             if entry.missed and effects:
                 self._conflicts[effects[-1].path] = (
@@ -66,11 +85,14 @@ class UndoPlanner:
                         await self._set_back(effect, times=entry.verb == "set_times")
                 except _Conflicted as conflict:
                     self._leave(effect.path, str(conflict))
+                except PermissionDenied as error:
+                    self._leave(effect.path, f"it could not be looked at: {error}")
         return Planned(
             [step for step in self._steps if step is not None],
             [Conflict(path, reason) for path, reason in self._conflicts.items()],
-            frozenset(entry.subject for entry in entries),
+            frozenset(entry.subject for entry in self._entries),
             tuple(self._moved),
+            self._own,
         )
 
     # --- one effect --------------------------------------------------------------------------
@@ -111,7 +133,8 @@ class UndoPlanner:
         if earlier and earlier[-1] > self._moved_at:
             step = self._steps[earlier[-1]]
             assert step is not None
-            merged = step._replace(then=before, times=step.times or times)
+            around = self._around(places_around(path, step.now, before))
+            merged = step._replace(then=before, times=step.times or times, around=around)
             if is_same(step.now, before) and not merged.times:
                 self._steps[earlier.pop()] = None
             elif _type(step.then) == _type(before):
@@ -124,7 +147,8 @@ class UndoPlanner:
         else:
             is_found = now is not None and not self._is_made(path)
             found_at = self._found_at(path) if is_found else None
-            self._add(path, Step(path, now, before, found_at, times=times))
+            around = self._around(places_around(path, now, before))
+            self._add(path, Step(path, now, before, found_at, times=times, around=around))
         self._picture[path] = before
 
     def _add(self, path: ScopedPath, step: Step) -> None:
@@ -140,7 +164,7 @@ class UndoPlanner:
         """Whether a directory on the picture is none in the tree: all that is in it is planned."""
         steps = [self._steps[number] for number in self._planned.get(path, [])]
         return any(
-            step is not None and step.origin is None and not _is_directory(step.now)
+            step is not None and step.origin is None and not is_directory(step.now)
             for step in steps
         )
 
@@ -161,7 +185,11 @@ class UndoPlanner:
         if now.type == "directory" and found_at is not None:
             await self._tell_moved(found_at, here, home)
         self._moved_at = len(self._steps)
-        self._add(here, Step(home, now, now, found_at, origin=here))
+        around = (
+            *self._around(places_around(here, now, now, moved=True)),
+            *self._around(places_around(home, None, now)),
+        )
+        self._add(here, Step(home, now, now, found_at, origin=here, around=around))
         self._moves.add(here, home)
         self._picture.move(here, home)
         self._planned.move(here, home)
@@ -186,20 +214,24 @@ class UndoPlanner:
         for number in self._planned.pop(path, []):
             step = self._steps[number]
             # What lies in a directory counts on its being moved, so that is done all the same.
-            if step is not None and not (step.origin is not None and _is_directory(step.now)):
+            if step is not None and not (step.origin is not None and is_directory(step.now)):
                 self._steps[number] = None
         self._picture.pop(path, None)
 
     # --- the picture -------------------------------------------------------------------------
 
-    async def _current(self, path: ScopedPath, known: PlaceState | None) -> PlaceState | None:
-        """What stands at a place on the picture."""
+    async def _current(
+        self, path: ScopedPath, known: PlaceState | None, hidden: PlaceState | None = None
+    ) -> PlaceState | None:
+        """What stands at a place on the picture. What cannot be looked at before the directories
+        around it are open is taken to be what is ``known``, or what is ``hidden`` there: it is
+        looked at then."""
         if path in self._picture:
             return self._picture[path]
         above = path.parent
         while not above.is_root:
             if above in self._picture and (
-                not _is_directory(self._picture[above]) or self._is_new_directory(above)
+                not is_directory(self._picture[above]) or self._is_new_directory(above)
             ):
                 return None
             above = above.parent
@@ -210,6 +242,20 @@ class UndoPlanner:
             return await self._looker.now(found_at, known)
         except Elsewhere:
             raise _Conflicted("a link stands in the way to it now") from None
+        except PermissionDenied:
+            await self._check_opened(places_around(path, None, None))
+            return hidden or known
+
+    def _around(self, places: Iterable[tuple[ScopedPath, int]]) -> tuple[Around, ...]:
+        if not self._heeds:
+            return ()
+        found = ((self._found_at(path), path, needed) for path, needed in places)
+        return tuple(Around(each, path, needed) for each, path, needed in found if each is not None)
+
+    async def _check_opened(self, places: Iterable[tuple[ScopedPath, int]]) -> None:
+        """Directories will be open by then, or others have shut them."""
+        if refused := await self._hidden.why_not(self._around(places)):
+            raise _Conflicted(refused)
 
     def _found_at(self, path: ScopedPath) -> ScopedPath | None:
         """Where a place of the picture is in the tree as it stands: moves are not made yet."""
@@ -219,7 +265,7 @@ class UndoPlanner:
         above = path.parent
         if above.is_root:
             return
-        state = await self._current(above, None)
+        state = await self._current(above, None, hidden=_SOME_DIRECTORY)
         if state is None or state.type != "directory":
             raise _Conflicted("its directory is gone")
 
@@ -229,25 +275,28 @@ class UndoPlanner:
             if self._picture[place] is not None:
                 raise _Conflicted("it holds something that was not there when it was made")
         found_at = None if self._is_made(path) else self._found_at(path)
-        handle = None if found_at is None else await self._looker.place(found_at)
-        if handle is None:
-            return
-        with closing(handle):
-            if handle.type != "directory":
-                return
-            children = (await self._looker.inner.children(handle)).entries
+        try:
+            children = () if found_at is None else await self._children(found_at)
+        except PermissionDenied:
+            await self._check_opened(places_around(path, _SOME_DIRECTORY, None))
+            return  # it does not go then if it holds anything
         for child in children:
             inside = path.child(child.name)
             if self._picture.get(inside, UNKNOWN) is not None:
                 raise _Conflicted("it holds something that was not there when it was made")
 
+    async def _children(self, directory: ScopedPath) -> Sequence[Child]:
+        handle = await self._looker.place(directory)
+        if handle is None:
+            return ()
+        with closing(handle):
+            if handle.type != "directory":
+                return ()
+            return (await self._looker.inner.children(handle)).entries
+
 
 def _type(state: PlaceState | None) -> EntryType | None:
     return None if state is None else state.type
-
-
-def _is_directory(state: PlaceState | None) -> bool:
-    return _type(state) == "directory"
 
 
 def _is_unread(state: PlaceState | None) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 from itertools import chain
 from typing import Final
 
+from bailiwick.changes_made import mounts_in
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.model import ANYTHING, Expected
 from bailiwick.paths import ROOT, ScopedPath
@@ -14,6 +15,7 @@ from bailiwick.stores.history import garbage
 from bailiwick.stores.history.core import HistoryCore
 from bailiwick.stores.history.garbage import HistoryCollected
 from bailiwick.stores.history.ledger import FINISH_S, HistoryEntry
+from bailiwick.stores.history.own_directories import heeds_modes
 from bailiwick.stores.history.past import PastStore
 from bailiwick.stores.history.restore_plan import plan_restore
 from bailiwick.stores.history.step_runner import Applier
@@ -72,7 +74,9 @@ class Remembering:
         self, path: ScopedPath, version: str, *, cleared: Plan | None = None,
         expected: Expected = ANYTHING,
     ) -> Done:  # fmt: skip
-        async with self._core.changing(path):
+        # Directories may have to be opened around it, which those who are at work there would see.
+        place = ROOT if heeds_modes(self._core.inner) else path
+        async with self._core.changing(place):
             await self._core.looker.require(path, expected)
             planned = await self._planned_restore(path, version)
             return await self._carry_out("restore", planned, cleared)
@@ -81,7 +85,9 @@ class Remembering:
         await self._ready()
         core = self._core
         number = core.lineage.number(version)
-        return await plan_restore(core.lineage, core.looker, path, number, core.limits)
+        mounts = mounts_in(core.inner)
+        planned = await plan_restore(core.lineage, core.looker, path, number, core.limits)
+        return planned._replace(mounts=mounts)
 
     async def plan_undo(self, what: Undoing) -> Plan:
         with self._core.working():
@@ -95,7 +101,9 @@ class Remembering:
     async def _planned_undo(self, what: Undoing) -> Planned:
         await self._ready()
         core = self._core
-        return await UndoPlanner(core.ledger, core.looker).plan(self._entries(what))
+        mounts = mounts_in(core.inner)
+        planned = await UndoPlanner(core.ledger, core.looker, self._entries(what)).plan()
+        return planned._replace(mounts=mounts)
 
     async def _carry_out(self, verb: str, planned: Planned, cleared: Plan | None) -> Done:
         if cleared is not None and not cleared.covers(planned.plan()):

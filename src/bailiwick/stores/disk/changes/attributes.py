@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat as stat_bits
 from collections.abc import Callable
 
 from bailiwick.errors import Busy, PathNotFound
@@ -22,9 +23,16 @@ class Shared(Exception):
 def set_mode(publisher: Publisher, held: Held, file_mode: int) -> None:
     fd = _open_to_change(publisher, held)
     try:
-        os.chmod(_through(publisher, fd), file_mode & 0o777)
+        os.chmod(_through(publisher, fd), file_mode & 0o777 | _special_bits(fd))
     finally:
         os.close(fd)
+
+
+def _special_bits(fd: int) -> int:
+    """What a directory keeps, whatever mode it is given: by setgid and sticky its owner says whose
+    is what comes into it, and who may take it away. They are given to none, and files have none."""
+    mode = os.fstat(fd).st_mode
+    return mode & (stat_bits.S_ISGID | stat_bits.S_ISVTX) if stat_bits.S_ISDIR(mode) else 0
 
 
 def set_times(publisher: Publisher, held: Held, mtime_ns: int, atime_ns: int | None) -> None:

@@ -24,17 +24,14 @@ import os
 import re
 import resource
 import select
-import shutil
 import signal
 import struct
 import subprocess
-import sysconfig
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import PurePath
 from typing import NamedTuple
 
 from bailiwick.search.grep import Query
@@ -107,8 +104,14 @@ class Area(NamedTuple):
 
 def ambient_find_ripgrep() -> str | None:
     """The ripgrep of this Python environment, or else the one on PATH; None where there is none."""
-    bundled = str(PurePath(sysconfig.get_path("scripts"), "rg"))
-    return bundled if os.access(bundled, os.X_OK) else shutil.which("rg")
+    import sysconfig
+
+    bundled = os.path.join(sysconfig.get_path("scripts"), "rg")
+    if os.access(bundled, os.X_OK):
+        return bundled
+    import shutil  # loads what packs and unpacks archives
+
+    return shutil.which("rg")
 
 
 def nominate_blocking(

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from bailiwick.errors import FileTooLarge, InternalError, from_os_error
 from bailiwick.model import Expected
 from bailiwick.paths import ScopedPath, check_stays_inside
+from bailiwick.sparse_files import write_all
 from bailiwick.store import Staged, StagedRemoval
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.changes.copies import copy_piece
@@ -160,9 +161,7 @@ class StagedTree:
         if self._file is None:
             raise InternalError("content follows the file it belongs to")
         self._count(len(data))
-        left = memoryview(data)
-        while left:
-            left = left[syscalls.write(self._file.fd, left) :]
+        write_all(self._file.fd, data, syscalls.write)
 
     def _count(self, size: int) -> None:
         self._size += size

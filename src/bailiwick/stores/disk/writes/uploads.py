@@ -6,7 +6,9 @@ import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator
 
 from bailiwick.model import KiB
+from bailiwick.sparse_files import write_all
 from bailiwick.store import WritePlan, Written
+from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.lookup.handles import Held
 from bailiwick.stores.disk.workers import Stop
 from bailiwick.stores.disk.writes.compare_and_swap import Swapper
@@ -60,7 +62,7 @@ class DiskUpload:
             self._size += len(data)
             check_size(self._size, self._plan, self._held.path)
             self._digest.update(data)
-            stage.write(data)
+            write_all(stage.fd, data, syscalls.write)
 
     def publish(self, stop: Stop) -> Written:
         stage, sha256 = self._staged(), self._digest.hexdigest()
