@@ -53,7 +53,16 @@ class Visible(Protocol):
         ...
 
 
-class LookedAt(Visible, Protocol):
+class InSight(Visible, Protocol):
+    """What is shown to programs for as long as they run, while others may change the tree."""
+
+    async def by_now(self) -> Visible | None:
+        """What of the tree shows by now: itself, unless others have made or moved something. None
+        where that is something that no program is shown, such as a socket."""
+        ...
+
+
+class LookedAt(InSight, Protocol):
     """A root that commands look at, and do not change."""
 
     async def survey(self) -> None:
@@ -71,7 +80,7 @@ class LookedAt(Visible, Protocol):
     def close(self) -> None: ...
 
 
-class PlacedCopy(WorkingCopy, Visible, Protocol):
+class PlacedCopy(WorkingCopy, InSight, Protocol):
     """A working copy in a directory of this machine, in which commands are run."""
 
     async def survey(self) -> None:

@@ -8,12 +8,29 @@ was done here: where someone else has changed a place since, theirs stays.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, closing, suppress
 from typing import Final
 
 import msgspec
 
+from bailiwick.change_rows import (
+    BATCH_BYTES,
+    BATCH_STEPS,
+    SWAPPED_BYTES_MAX,
+    above_all,
+    in_order,
+)
+from bailiwick.changes_made import (
+    OpenedAround,
+    hash_at,
+    leads_to,
+    open_directories,
+    opened_for_all,
+    refuse_mounted,
+    stands,
+)
 from bailiwick.errors import (
     BailiwickError,
     DirectoryNotEmpty,
@@ -26,9 +43,11 @@ from bailiwick.errors import (
     SymlinkEscape,
     TooManyLinks,
     Unsupported,
+    escape_for_display,
 )
 from bailiwick.finishing import to_the_end
-from bailiwick.model import ANYTHING, Expected, KiB, MiB
+from bailiwick.lying_aside import bring_all_back, forget_all, lay_aside, tell_left
+from bailiwick.model import ANYTHING, Expected
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Staged, StagedRemoval, Stages, Store, Swaps, WritePlan
 from bailiwick.unfollowed import unfollowed
@@ -40,33 +59,55 @@ _OTHERS_WERE_QUICKER = (
 )  # fmt: skip
 
 
+_THEIRS_STAYS: Final = (*_OTHERS_WERE_QUICKER, Stale)
+
+Named = Callable[[ScopedPath], ScopedPath]
+"""What to call a place towards whoever is told of it."""
+
+_log = logging.getLogger("bailiwick.working_copies")
+
 _STAGED_MIN: Final = 16
 """From so many new things in one directory on they are made out of sight, and flushed at once:
 fewer are flushed as quickly one by one."""
-
-_BATCH_BYTES: Final = 4 * MiB
-_BATCH_STEPS: Final = 512
-"""What of them is held in memory, and made before others get their turn."""
-
-_SWAPPED_BYTES_MAX: Final = 256 * KiB
-"""Of a file that is replaced or goes together with others: it is held in memory to be put aside.
-Larger ones are streamed, one by one."""
 
 _ONE_BY_ONE: Final = (PermissionDenied, SymlinkEscape, TooManyLinks, Unsupported)
 """Why changes that lie apart cannot be made together, where each may be possible by itself: another
 filesystem is mounted between them, nothing can be put where they meet, a link leads there."""
 
 
-_NOTHING: Final[Mapping[ScopedPath, str]] = {}
+async def known_by_content(
+    store: Store, what: Publishing, beside: Mapping[ScopedPath, str]
+) -> Publishing:
+    """A file or link that goes by several names has another version with each of them that is
+    changed, and so has what is left of it. Where that happens it is held by what it contains, or by
+    where it leads. ``beside`` are the versions that the rest of the copy is compared with."""
+    if "Branches" in store.powers:
+        return what
+    names: dict[str, list[ScopedPath]] = {}
+    for path, version in {**beside, **what.over}.items():
+        names.setdefault(version, []).append(path)
+    held: dict[ScopedPath, str] = {}
+    leading: dict[ScopedPath, str] = {}
+    for version in set(what.over.values()):
+        if len(names[version]) > 1:
+            with suppress(BailiwickError), closing(await unfollowed(store, names[version][0])) as x:
+                stat = await store.stat(x)
+                if stat.links > 1 and x.type == "file":
+                    sha256 = await hash_at(store, x)
+                    if (await store.stat(x)).version == version:
+                        held.update(dict.fromkeys(names[version], sha256))
+                elif stat.links > 1 and (target := leads_to(stat)) and stat.version == version:
+                    leading.update(dict.fromkeys(names[version], target))
+    return what._replace(held=held, leading=leading)
 
 
 async def publish(
-    store: Store, what: Publishing, copy: WorkingCopy, beside: Mapping[ScopedPath, str] = _NOTHING
+    store: Store, what: Publishing, copy: WorkingCopy, named: Named | None = None
 ) -> Done:
-    """Carry out a plan: at once where a store has transactions, else so that it can be undone.
-    ``beside`` are the versions that the rest of the copy is compared with."""
+    """Carry out a plan: at once where a store has transactions, else so that it can be undone. What
+    could not be taken back is told with the error, as far as it is ``named``."""
     if "Branches" not in store.powers:
-        return await _one_by_one(store, what, copy, record=copy, beside=beside)
+        return await _one_by_one(store, what, copy, record=copy, named=named)
     draft = await branches(store).begin()
     try:
         await _one_by_one(draft.store, what, copy)
@@ -82,31 +123,45 @@ async def take_back(store: Store, what: Publishing, copy: WorkingCopy) -> None:
     """Take back the first changes of a plan, as many as it says, as far as they still stand as they
     were made. What others have changed since stays."""
     publication = _Publication(store, what, copy)
-    done = [touch for steps in _in_order(store, what.plan.touches) for touch in steps]
-    for touch in done[: what.taken_back]:
-        if await stands(store, touch):
-            publication.done.append((touch, None))
-    await copy.restored(await publication.undo())
+    rows = in_order(store, what.plan.touches, what.aside)
+    done = [touch for steps in rows for touch in steps]
+    done = done[: what.taken_back]
+    try:
+        await publication.around.open(what.shut, done)
+        await open_directories(store, done)
+        for touch in done:
+            if await stands(store, opened_for_all(touch)):
+                publication.done.append((touch, None))
+        await copy.restored(await publication.undo())
+    finally:
+        publication.around.release()
 
 
 async def _one_by_one(
     store: Store, what: Publishing, contents: CopyContents, record: WorkingCopy | None = None,
-    beside: Mapping[ScopedPath, str] = _NOTHING,
+    named: Named | None = None,
 ) -> Done:  # fmt: skip
     """Where it fails, ``record`` has it that it is taken back: whoever finds it goes on with
     that."""
     publication = _Publication(store, what, contents)
     try:
-        await publication.know_by_content({**beside, **what.over})
+        refuse_mounted(store, what.mounts, what.plan.touches)
+        await publication.around.open(what.shut)
         await publication.do_all(what.plan.touches)
         await publication.close_directories()
+        await publication.around.close(what.shut, what.plan.touches)
         if record is not None and (names := await publication.untouched_names()):
             await record.restored(names)
     except BaseException as error:
         await to_the_end(_undo(publication, what, record))
         if isinstance(error, _OTHERS_WERE_QUICKER):
             raise Stale from error
+        if named is not None and isinstance(error, BailiwickError):
+            tell_left(error, sorted(set(map(named, publication.left))))
         raise
+    finally:
+        publication.around.release()
+    await to_the_end(publication.forget_aside())
     return Done(publication.version, what.plan)
 
 
@@ -116,104 +171,16 @@ async def _undo(publication: _Publication, what: Publishing, record: WorkingCopy
         return
     if publication.done:
         await record.publishing(what._replace(taken_back=len(publication.done)))
+    if publication.done or publication.aside or what.shut:
         await record.restored(await publication.undo())
     if publication.put_back:
         await record.restored(publication.put_back)
-
-
-async def stands(store: Store, touch: Touch) -> bool:
-    """Whether what a change makes stands in the tree."""
-    try:
-        entry = await unfollowed(store, touch.path)
-    except PathNotFound:
-        return touch.kind == "deleted"
-    with closing(entry):
-        if touch.kind == "deleted" or entry.type is None:
-            return touch.kind == "deleted" and entry.type is None
-        if entry.type != touch.type:
-            return False
-        stat = await store.stat(entry)
-        if touch.type == "symlink":
-            return stat.target == touch.target
-        if touch.mode is not None and stat.mode & 0o777 != touch.mode:
-            return False
-        return touch.type == "directory" or await _hash_at(store, entry) == touch.sha256
-
-
-async def _hash_at(store: Store, entry: Handle) -> str:
-    digest = hashlib.sha256()
-    async with aclosing(store.stream(entry, 0, None)) as chunks:
-        async for chunk in chunks:
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def paths_of(plan: Plan) -> frozenset[ScopedPath]:
     """All places that a plan is about."""
     origins = (each.origin for each in plan.touches if each.origin is not None)
     return frozenset((*(each.path for each in plan.touches), *origins))
-
-
-def _in_order(store: Store, touches: Sequence[Touch]) -> Iterator[Sequence[Touch]]:
-    """The changes of a plan as they are carried out: one by one, but for those in one row that are
-    made together."""
-    swaps = isinstance(store, Swaps)
-    row: list[Touch] = []
-    for touch in touches:
-        if _goes_with_others(touch) if swaps else touch.kind == "created":
-            row.append(touch)
-            continue
-        yield from _together(row, swaps)
-        row = []
-        if touch.kind != "moved" or not touch.beneath:  # else it goes with its directory
-            yield (touch,)
-    yield from _together(row, swaps)
-
-
-def _goes_with_others(touch: Touch) -> bool:
-    if touch.kind == "created" or (touch.kind == "deleted" and touch.type != "file"):
-        return True
-    small = touch.type == "file" and max(touch.size_before, touch.size) <= _SWAPPED_BYTES_MAX
-    return small and (touch.kind == "deleted" or touch.sha256 != touch.sha256_before)
-
-
-def _together(row: Sequence[Touch], swaps: bool) -> Iterator[Sequence[Touch]]:
-    """What of a row is made at once: where a store can change much together some of it at a time,
-    else what comes into one directory."""
-    if not swaps:
-        yield from _by_existing_parent(row).values()
-        return
-    batch: list[Touch] = []
-    size = 0
-    for touch in row:
-        batch.append(touch)
-        size += touch.size_before
-        if len(batch) >= _BATCH_STEPS or size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _above_all(touches: Sequence[Touch]) -> ScopedPath:
-    """The innermost directory that all of them lie in."""
-    above = touches[0].path.parent
-    for touch in touches:
-        while not touch.path.parent.lies_in(above):
-            above = above.parent
-    return above
-
-
-def _by_existing_parent(touches: Sequence[Touch]) -> dict[ScopedPath, list[Touch]]:
-    """What comes, by the directory that is there already, in which it comes to lie."""
-    found: dict[ScopedPath, list[Touch]] = {}
-    parents: dict[ScopedPath, ScopedPath] = {}
-    for touch in touches:
-        parent = parents.get(touch.path.parent, touch.path.parent)
-        if touch.type == "directory":
-            parents[touch.path] = parent
-        found.setdefault(parent, []).append(touch)
-    return found
 
 
 class _Publication:
@@ -225,54 +192,80 @@ class _Publication:
         self._over = dict(what.over)
         self._size_max = what.size_max
         self._contents = contents
-        self._modes: list[tuple[ScopedPath, int]] = []
-        self._by_content: dict[ScopedPath, str] = {}
+        self.around = OpenedAround(store)
+        self._shut: list[Touch] = []
+        self.aside = {
+            each.path: what.aside[each.path]
+            for each in what.plan.touches
+            if each.kind == "deleted" and each.path in what.aside
+        }
         self.done: list[tuple[Touch, str | None]] = []
         """What was done, and the version that it gave what stands there."""
         self.put_back: list[ScopedPath] = []
         """What was changed together with others in vain, and stands as before by another version.
         """
+        self.left: list[ScopedPath] = []
+        """What stood there before could not be put back."""
         self.version: str | None = None
-
-    async def know_by_content(self, versions: Mapping[ScopedPath, str]) -> None:
-        """A file that goes by several names has another version with each of them that is changed,
-        and so has what is left of it. Where that happens here it is held by what it contains."""
-        names: dict[str, list[ScopedPath]] = {}
-        for path, version in versions.items():
-            names.setdefault(version, []).append(path)
-        for version in set(self._over.values()):
-            if len(names[version]) > 1:
-                with suppress(BailiwickError), closing(await self._entry(names[version][0])) as one:
-                    if one.type == "file" and (await self._store.stat(one)).links > 1:
-                        sha256 = await _hash_at(self._store, one)
-                        if (await self._store.stat(one)).version == version:
-                            self._by_content.update(dict.fromkeys(names[version], sha256))
 
     async def untouched_names(self) -> list[ScopedPath]:
         """Names of files that others of their names were changed of: they stand there as before,
         by another version."""
         done = {touch.origin or touch.path for touch, _ in self.done}
         found: list[ScopedPath] = []
-        for path, sha256 in self._by_content.items():
+        for path, sha256 in self._what.held.items():
             if path not in done:
                 with suppress(BailiwickError), closing(await self._entry(path)) as entry:
-                    if entry.type == "file" and await _hash_at(self._store, entry) == sha256:
+                    if entry.type == "file" and await hash_at(self._store, entry) == sha256:
+                        found.append(path)
+        for path, target in self._what.leading.items():
+            if path not in done:
+                with suppress(BailiwickError), closing(await self._entry(path)) as entry:
+                    if leads_to(await self._store.stat(entry)) == target:
                         found.append(path)
         return found
 
     async def undo(self) -> list[ScopedPath]:
         """Take back what was done. Returns where it stands as before, by another version."""
         restored: list[ScopedPath] = []
+        await self.around.open(self._what.shut, [touch for touch, _ in self.done])
+        await open_directories(self._store, self._shut)
         for touch, version in reversed(self.done):
-            with suppress(BailiwickError):  # others have changed it since: theirs stays
+            origin = touch.origin or touch.path
+            try:
+                refuse_mounted(self._store, self._what.mounts, [touch])
                 await self._take_back(touch, version)
-                if touch.kind != "created":
-                    restored.append(touch.origin or touch.path)
-        return restored + await self.untouched_names()
+            except (BailiwickError, Stale) as error:
+                # Where others have changed it since theirs stays, and nothing is missing.
+                if touch.kind in ("deleted", "moved") or not isinstance(error, _THEIRS_STAYS):
+                    self.left.append(origin)
+                    _log.warning("%s could not be put back", escape_for_display(origin))
+            else:
+                if touch.kind != "created" and origin not in self.aside:
+                    restored.append(origin)
+        back, left = await bring_all_back(self._store, self.aside, self._laid())
+        self.left += left
+        await self.around.close(self._what.shut)
+        return restored + back + await self.untouched_names()
+
+    def _laid(self) -> set[ScopedPath]:
+        return {touch.path for touch, _ in self.done if touch.kind == "deleted"} & set(self.aside)
+
+    async def forget_aside(self) -> None:
+        """What lies aside may be in directories that are shut by now, one in another."""
+        if self.aside:
+            shut, touches = self._what.shut, self._what.plan.touches
+            await self.around.open(shut, touches)
+            await open_directories(self._store, self._shut)
+            await self.around.open(shut, touches)
+            await forget_all(self._store, self.aside, self._laid())
+            with suppress(BailiwickError):  # others have changed it meanwhile: theirs stays
+                await self.close_directories()
+            await self.around.close(shut, touches)
 
     async def do_all(self, touches: Sequence[Touch]) -> None:
         """In their order; what is much is done at once where it can be."""
-        for steps in _in_order(self._store, touches):
+        for steps in in_order(self._store, touches, self.aside):
             if len(steps) >= _STAGED_MIN:
                 if isinstance(self._store, Swaps):
                     with suppress(*_ONE_BY_ONE):
@@ -286,7 +279,8 @@ class _Publication:
 
     async def _swap_all(self, store: Swaps, steps: Sequence[Touch]) -> None:
         """What goes or is replaced is put aside first; that is what must then be found there."""
-        top = _above_all(steps)
+        refuse_mounted(self._store, self._what.mounts, steps)
+        top = above_all(steps)
         expected = await self._put_aside(steps)
         gone = [
             StagedRemoval(touch.path.relative_to(top), touch.type, expected[touch.path])
@@ -324,7 +318,7 @@ class _Publication:
                 stat = await self._store.stat(entry)
                 same = stat.type == touch.type and stat.target == touch.target
                 if same and touch.type == "file":
-                    same = await _hash_at(self._store, entry) == expected[touch.path].sha256
+                    same = await hash_at(self._store, entry) == expected[touch.path].sha256
                 if same and stat.version != self._over[touch.path]:
                     self._over[touch.path] = stat.version
                     self.put_back.append(touch.path)
@@ -340,10 +334,12 @@ class _Publication:
             if touch.type == "directory":
                 expected[path] = ANYTHING  # it goes if nothing is left in it
                 continue
+            if path in self._what.leading:
+                raise Unsupported("each changes the version of the others", path=path)
             wanted = self._expected(path)
             if touch.type == "file":
                 with closing(await self._entry(path)) as entry:
-                    data, _, version = await self._store.read(entry, 0, _SWAPPED_BYTES_MAX + 1)
+                    data, _, version = await self._store.read(entry, 0, SWAPPED_BYTES_MAX + 1)
                 sha256 = hashlib.sha256(data).hexdigest()
                 wanted.check(path, version, sha256)
                 contents[path] = data
@@ -352,12 +348,20 @@ class _Publication:
         await self._contents.keep_all(contents)
         return expected
 
+    def _mode_before(self, touch: Touch) -> int | None:
+        """What it had, but a directory that was shut is open until all is taken back."""
+        if touch.type != "directory" or touch.mode_before is None:
+            return touch.mode_before
+        was = touch._replace(kind="created", mode=touch.mode_before)
+        is_shut = (touch.origin or touch.path) in self._what.shut
+        return opened_for_all(was).mode if is_shut else touch.mode_before
+
     def _opened(self, touch: Touch) -> Touch:
-        """A directory that comes is open until all has come that lies in it."""
-        if touch.type != "directory" or touch.mode is None or touch.mode & 0o700 == 0o700:
-            return touch
-        self._modes.append((touch.path, touch.mode))
-        return touch._replace(mode=touch.mode | 0o700)
+        """A directory is open until all has come, or gone, that lies in it."""
+        opened = opened_for_all(touch)
+        if opened != touch:
+            self._shut.append(touch)
+        return opened
 
     async def _directory(self, path: ScopedPath) -> Handle:
         directory = await self._store.resolve(path, "entry", directory=True)
@@ -395,16 +399,17 @@ class _Publication:
                     async for chunk in chunks:
                         batch.append(chunk)
                         size += len(chunk)
-                        if size >= _BATCH_BYTES:
+                        if size >= BATCH_BYTES:
                             yield batch
                             batch, size = [], 0
-            if len(batch) >= _BATCH_STEPS:
+            if len(batch) >= BATCH_STEPS:
                 yield batch
                 batch, size = [], 0
         yield batch
 
     async def _do(self, touch: Touch) -> None:
         version: str | None = None
+        refuse_mounted(self._store, self._what.mounts, [touch])
         with closing(await self._entry(touch.path)) as entry:
             match touch.kind, touch.type:
                 case "deleted", _:
@@ -427,7 +432,7 @@ class _Publication:
     async def _take_back(self, touch: Touch, version: str | None) -> None:
         """Make a place what it was before: as long as ``version`` stands there, if it is known, or
         else what was brought there."""
-        path, before = touch.path, touch.mode_before
+        path, before = touch.path, self._mode_before(touch)
         wanted = Expected(version, None if version is not None else touch.sha256)
         expected = {"expected": wanted} if wanted.conditional else {}
         if touch.kind == "moved":
@@ -440,7 +445,8 @@ class _Publication:
             return
         with closing(await self._entry(path)) as entry:
             if touch.kind == "deleted":
-                await self._put_back(entry, touch)
+                if path not in self.aside:
+                    await self._put_back(entry, touch)
             elif touch.kind == "created":
                 await self._store.remove(entry, recursive=False, **expected)
             elif touch.type == "file" and touch.sha256 != touch.sha256_before:
@@ -453,16 +459,26 @@ class _Publication:
                 await self._store.set_mode(entry, before)
 
     async def close_directories(self) -> None:
-        """Give new directories the modes that would have kept everything out of them."""
-        for path, mode in reversed(self._modes):
-            await self._set_mode_at(path, mode)
+        """Give directories the modes that would have kept everything out of them."""
+        for touch in reversed(self._shut):
+            await self._set_mode_at(touch.path, touch.mode)
 
     async def _entry(self, path: ScopedPath) -> Handle:
         return await unfollowed(self._store, path)
 
     def _expected(self, path: ScopedPath) -> Expected:
-        sha256 = self._by_content.get(path)
+        sha256 = self._what.held.get(path)
         return Expected(self._over[path] if sha256 is None else None, sha256)
+
+    async def _expected_of(self, entry: Handle) -> Expected:
+        """That, of a link too."""
+        target = self._what.leading.get(entry.path)
+        if target is None:
+            return self._expected(entry.path)
+        stat = await self._store.stat(entry)
+        if leads_to(stat) != target:
+            raise HashMismatch("others have changed it meanwhile", path=entry.path)
+        return Expected(stat.version)
 
     # --- what comes ---------------------------------------------------------------------------
 
@@ -495,10 +511,16 @@ class _Publication:
         return await self._write(entry, touch, plan)
 
     async def _set_mode(self, entry: Handle, touch: Touch) -> None:
+        if touch.type == "directory":
+            await self._set_directory_mode(entry, touch)
+            return
         assert touch.mode is not None
-        is_directory = touch.type == "directory"
-        expected = {} if is_directory else {"expected": self._expected(touch.path)}
-        await self._store.set_mode(entry, touch.mode, **expected)
+        await self._store.set_mode(entry, touch.mode, expected=self._expected(touch.path))
+
+    async def _set_directory_mode(self, entry: Handle, touch: Touch) -> None:
+        opened = self._opened(touch)
+        if opened.mode is not None and opened.mode != touch.mode_before:
+            await self._store.set_mode(entry, opened.mode)
 
     # --- what goes ----------------------------------------------------------------------------
 
@@ -507,10 +529,15 @@ class _Publication:
         assert origin is not None
         with closing(await self._entry(origin)) as source:
             # The version of a directory changes with every name in it: it is held by its contents.
-            expected = {} if touch.type == "directory" else {"expected": self._expected(origin)}
+            is_directory = touch.type == "directory"
+            expected = {} if is_directory else {"expected": await self._expected_of(source)}
             await self._store.move(source, entry, replace=False, **expected)
         if touch.sets_mode:
-            await self._set_mode_at(touch.path, touch.mode)
+            with closing(await self._entry(touch.path)) as moved:
+                if touch.type == "directory":
+                    await self._set_directory_mode(moved, touch)
+                elif touch.mode is not None:
+                    await self._store.set_mode(moved, touch.mode)
 
     async def _set_mode_at(self, path: ScopedPath, mode: int | None) -> None:
         """Of what came here just now: nobody expects anything of its place."""
@@ -524,10 +551,14 @@ class _Publication:
             return
         if touch.type == "file":
             await self._keep(entry, touch.path)
-        await self._store.remove(entry, recursive=False, expected=self._expected(touch.path))
+        expected = await self._expected_of(entry)
+        if touch.path in self.aside:
+            await lay_aside(self._store, entry, self.aside[touch.path], expected)
+            return
+        await self._store.remove(entry, recursive=False, expected=expected)
 
     async def _put_back(self, entry: Handle, touch: Touch) -> None:
-        mode = touch.mode_before
+        mode = self._mode_before(touch)
         if touch.type == "directory":
             await self._store.make_dir(entry, file_mode=mode, parents=False)
         elif touch.type == "symlink":

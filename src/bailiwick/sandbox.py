@@ -221,6 +221,10 @@ class Touched(Value, frozen=True, kw_only=True):
     """Of a link, as it was left: it may lead anywhere."""
     moved_from: str | None = None
     """Where a directory was in the lower tree, when it is known to have been moved."""
+    attributes: bool = False
+    """Whether it was given extended attributes (``user.``) that it had not."""
+    acls: bool = False
+    """Whether it was given access control lists that it had not, and not by the tree itself."""
 
 
 class Shortfall(Value, frozen=True, kw_only=True):

@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
 from bailiwick.acts import Act, ActOfPlaces, on_condition
+from bailiwick.changes_made import shut_around
 from bailiwick.errors import escape_for_display
 from bailiwick.finishing import to_the_end
+from bailiwick.lying_aside import places_aside
 from bailiwick.model import Expected
 from bailiwick.paths import ScopedPath
-from bailiwick.publication import paths_of, publish
+from bailiwick.publication import Named, known_by_content, paths_of, publish
 from bailiwick.store import Store
 from bailiwick.versions import (
     Done,
@@ -178,20 +180,26 @@ class Merge(_Planned, frozen=True, eq=False):
 class BringBack(_Planned, frozen=True, eq=False):
     """What was changed in a working copy, as it was ``seen``; what is ``settled`` stands in the
     tree already. That it is under way is kept with the copy: what a killed process left half done
-    is finished from there."""
+    is finished from there. By what it is ``named`` a place is told that could not be put back."""
 
     copy: WorkingCopy
     what: Publishing
     settled: frozenset[ScopedPath]
     seen: Alterations
+    named: Named
 
     async def on(self, store: Store) -> Done:
-        await self.copy.publishing(self.what)
+        beside = {
+            each.path: each.base.version for each in self.seen.altered if each.base is not None
+        }
+        what = await known_by_content(store, self.what, beside)
+        touches, plan_id = what.plan.touches, f"{self.copy.id} {what.mark.request_id}"
+        what = what._replace(
+            shut=await shut_around(store, touches), aside=places_aside(store, touches, plan_id)
+        )
+        await self.copy.publishing(what)
         try:
-            beside = {
-                each.path: each.base.version for each in self.seen.altered if each.base is not None
-            }
-            done = await publish(store, self.what, self.copy, beside)
+            done = await publish(store, what, self.copy, self.named)
             await to_the_end(self._settle())
         finally:
             await to_the_end(self.copy.publishing(None))

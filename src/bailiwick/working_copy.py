@@ -8,9 +8,10 @@ other: `bailiwick.verbs.working_copies` works out a plan, and the pipeline carri
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, Protocol
 
+from bailiwick.errors import PathNotFound
 from bailiwick.model import EntryType, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.versions import ChangeKind, Mark, Plan
@@ -54,12 +55,14 @@ class Alterations(NamedTuple):
     """All that was changed, directories before what lies in them. What is ``unfit`` has a name or a
     text that no root can hold, and is withheld. What is ``dropped`` never comes back: sockets and
     the like, and bits such as setuid. ``moved`` are directories, with where they lay: of what came
-    along with them nothing lies in the copy, so they come with all of it, or stay."""
+    along with them nothing lies in the copy, so they come with all of it, or stay. ``mounts`` are
+    the directories of the tree that other filesystems were mounted on then, where that is known."""
 
     altered: list[Altered]
     unfit: list[Dropped]
     dropped: list[Dropped]
     moved: Mapping[ScopedPath, ScopedPath] = {}
+    mounts: frozenset[str] | None = None
 
     def origins(self) -> dict[ScopedPath, ScopedPath]:
         """Where all lay that came along with a directory."""
@@ -68,6 +71,8 @@ class Alterations(NamedTuple):
     def moves(self) -> list[set[ScopedPath]]:
         """What comes with a directory that was moved, and goes from where it lay, each time all of
         it: together with what went the other way."""
+        if not self.moved:
+            return []
         # Each move, by where it went, leads to another one that it belongs together with.
         joined = {path: path for path in self.moved}
 
@@ -148,7 +153,12 @@ class Publishing(NamedTuple):
     or moved, by path. ``merged`` is what files become that are neither what stands in the tree nor
     what stands in the copy; those of them that are ``partly`` brought stay changes of the copy, and
     so do those that are ``kept``, which go on being compared with what they were. Where
-    ``taken_back`` is a number, it failed, and so many of the changes are being taken back."""
+    ``taken_back`` is a number, it failed, and so many of the changes are being taken back. Names of
+    one file or link change their version with each other: they are ``held`` by the hash of what it
+    contains, or ``leading`` as `leads_to` says. ``shut`` are directories of the tree whose mode, as
+    told, keeps out what comes into them and in what goes from there: they are open meanwhile.
+    Where others than those ``mounts`` are there by then, nothing is done in them. What goes and
+    could not be made anew lies ``aside`` until all is done, under a name that no caller can say."""
 
     plan: Plan
     over: Mapping[ScopedPath, str]
@@ -158,6 +168,11 @@ class Publishing(NamedTuple):
     partly: frozenset[ScopedPath] = frozenset()
     taken_back: int | None = None
     kept: frozenset[ScopedPath] = frozenset()
+    held: Mapping[ScopedPath, str] = {}
+    leading: Mapping[ScopedPath, str] = {}
+    shut: Mapping[ScopedPath, int] = {}
+    mounts: frozenset[str] | None = None
+    aside: Mapping[ScopedPath, ScopedPath] = {}
 
 
 class GivingUp(NamedTuple):
@@ -256,12 +271,15 @@ class WorkingCopy(CopyContents, Protocol):
 
 
 class WorkChange(Value, frozen=True, kw_only=True):
-    """One path that was changed. A directory that moved is one, whatever lies in it."""
+    """One path that was changed. A directory that moved is one, whatever lies in it. Where what
+    stands there gets another mode ``mode_before`` and ``mode`` say which."""
 
     path: ScopedPath
     kind: ChangeKind
     type: EntryType
     origin: ScopedPath | None = None
+    mode_before: int | None = None
+    mode: int | None = None
 
 
 class Withheld(Value, frozen=True, kw_only=True):
@@ -355,4 +373,28 @@ class Wanted(NamedTuple):
         """Whether something is meant that may be no path: by what it lies in."""
         if self.only is None:
             return self.exactly is None
-        return any(each.is_root or f"{name}/".startswith(f"{each}/") for each in self.only)
+        return any(lies_in(name, each) for each in self.only)
+
+
+def lies_in(name: str, path: ScopedPath) -> bool:
+    """Whether what may be no path lies in one."""
+    return path.is_root or f"{name}/".startswith(f"{path}/")
+
+
+def refuse_unchanged(
+    only: frozenset[ScopedPath] | None,
+    changed: Iterable[ScopedPath] = (),
+    dropped: Iterable[str] = (),
+) -> None:
+    """Raise `PathNotFound` for a place that was named and in which nothing was changed: it would be
+    said to be done. All of a copy can be named whatever there is."""
+    missing = {each for each in only or () if not each.is_root}
+    for path in changed:
+        missing.difference_update(around(path))
+    for name in dropped:
+        missing = {each for each in missing if not lies_in(name, each)}
+    if missing:
+        raise PathNotFound(
+            "nothing was changed there in this working copy", path=min(missing),
+            hint="`changes` and `bailiwick work show` tell what was changed",
+        )  # fmt: skip

@@ -27,7 +27,7 @@ from tests.archives.support import (
 )
 from tests.archives.test_tar import END, header, padded
 
-pytestmark = pytest.mark.spec("ARCH-1")
+pytestmark = [pytest.mark.spec("ARCH-1"), pytest.mark.slow]
 
 COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 

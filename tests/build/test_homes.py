@@ -16,7 +16,7 @@ from bailiwick.build.homes import Homes, identity_of, readable_key, spelled_key
 from bailiwick.build.served import named_places, state_for
 from tests.fronts.cli.places import Typed
 
-pytestmark = pytest.mark.spec("PAST-1")
+pytestmark = [pytest.mark.spec("PAST-1"), pytest.mark.slow]
 
 
 @pytest.fixture

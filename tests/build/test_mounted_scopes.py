@@ -70,6 +70,18 @@ async def test_every_verb_of_the_tree_is_one_of_the_scope(place):
             await fs.write_text("docs/b", "", mode="create")
 
 
+@pytest.mark.spec("TREE-7")
+async def test_what_was_not_counted_there_is_not_here(tmp_path):
+    limits = bailiwick.Limits(removed_counted_max=2)
+    async with bailiwick.open(f"sqlite:{tmp_path}/v.db", limits=limits) as inner:
+        for path in ("few/a", "few/b", "many/a", "many/b", "many/c"):
+            await inner.write_text(path, "x", parents=True)
+        async with joined(inner) as fs:
+            for path, went in (("few", (3, False)), ("many", (2, True))):
+                gone = await fs.remove(f"docs/{path}", recursive=True)
+                assert (gone.count, gone.count_truncated) == went
+
+
 async def test_a_long_listing_comes_page_by_page(place):
     async with bailiwick.open(place) as inner, joined(inner) as fs:
         async with inner.transaction() if "Branches" in inner.powers else Plainly(inner) as draft:

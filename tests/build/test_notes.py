@@ -17,7 +17,7 @@ from tests.build.volume_houses import (
 )
 from tests.killing import killed_at_work
 
-pytestmark = pytest.mark.spec("AUDIT-3")
+pytestmark = [pytest.mark.spec("AUDIT-3"), pytest.mark.slow]
 
 KILLS = 20
 
@@ -44,7 +44,6 @@ async def test_a_kill_between_commit_and_record_gives_exactly_one_record(tmp_pat
     assert drained == newest
 
 
-@pytest.mark.slow
 async def test_killed_at_random_instants_every_file_has_its_one_record(tmp_path):
     chance, acknowledged = random.Random(11), set()
 
@@ -67,7 +66,6 @@ async def test_killed_at_random_instants_every_file_has_its_one_record(tmp_path)
     assert acknowledged
 
 
-@pytest.mark.slow
 async def test_several_processes_on_one_volume_and_one_state_record_everything_once(tmp_path):
     await asyncio.to_thread(died_at_settle, tmp_path, "dead")
 

@@ -14,6 +14,8 @@ from tests.build.volume_houses import configuration, house, in_volume
 from tests.killing import killed_at_work
 from tests.laws.repository import ROOT
 
+pytestmark = pytest.mark.slow
+
 KILLS = 30
 LIFE_S_MAX = 0.1
 
@@ -45,7 +47,6 @@ def states(tmp_path):
     return len(rows), texts, only
 
 
-@pytest.mark.slow
 @pytest.mark.spec("VOL-7", "AUDIT-3", "VOL-3")
 async def test_killed_at_random_instants_a_transaction_is_whole_and_on_record_or_not_there(
     tmp_path,

@@ -13,6 +13,8 @@ from bailiwick.scope.front_access import runs_code
 from tests.authority.support import EVERYTHING, governed, rule
 from tests.scope.support import snapshot
 
+pytestmark = pytest.mark.slow
+
 RUNNING = (*EVERYTHING, "execute")
 GRANT = f'[[grant]]\nsubject = "agent_run:*"\nroot = "workspace:demo"\naccess = {list(RUNNING)!r}\n'
 ALLOW = GRANT + '[[rule]]\nid = "code"\ncommand = ["bailiwick.code"]\neffect = "allow"\n'

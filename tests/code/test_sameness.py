@@ -13,6 +13,8 @@ from bailiwick import code
 from bailiwick.errors import BailiwickError
 from tests.scope.support import snapshot
 
+pytestmark = pytest.mark.slow
+
 NAMES = st.sampled_from(["a", "b", "d", "d/a", "d/e", "d/e/b", "../x", "", "c\n"])
 TEXTS = st.sampled_from(["", "one\n", "one two\n", "é\n", "x" * 300])
 

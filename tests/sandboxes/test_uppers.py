@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 
 import hypothesis
 import pytest
@@ -184,3 +186,35 @@ async def test_whatever_is_done_is_told_so_that_it_can_be_done_again(
     assert pictured(workshop.lower) == pictured(seen)
     workshop.clear()
     shutil.rmtree(directory)
+
+
+LOOKING = """
+import os, sys
+from bailiwick.sandboxes.uppers import open_left, parent_left, touched
+upper, lower = (os.open(each, os.O_RDONLY) for each in sys.argv[1:])
+print(sorted(each.path for each in touched(upper, lower)))
+print(os.read(open_left(upper, "shut/in/f"), 9))
+with parent_left(upper, "shut/in/f") as (parent, name):
+    os.unlink(name, dir_fd=parent)
+"""
+
+
+@pytest.mark.spec("EXEC-9")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="nothing takes capabilities away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has them")
+@pytest.mark.parametrize("powers", ["all", "none"])
+def test_what_lies_in_shut_directories_is_told_to_root_without_its_powers(tmp_path, powers):
+    """As in a container that was given none of them."""
+    upper, lower = tmp_path / "upper", tmp_path / "lower"
+    (upper / "shut" / "in").mkdir(parents=True)
+    lower.mkdir()
+    (upper / "shut" / "in" / "f").write_text("left")
+    for each in (upper / "shut" / "in", upper / "shut"):
+        each.chmod(0)
+    words = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if powers == "none" else []
+    words += [sys.executable, "-c", LOOKING, str(upper), str(lower)]
+    said = subprocess.run(words, capture_output=True, check=False, text=True)
+    assert said.stdout == "['shut', 'shut/in', 'shut/in/f']\nb'left'\n", said.stderr
+    for each in (upper / "shut", upper / "shut" / "in"):
+        assert stat.S_IMODE(each.stat().st_mode) == 0
+    assert os.listdir(upper / "shut" / "in") == []

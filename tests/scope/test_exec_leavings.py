@@ -1,7 +1,10 @@
 """What a program may leave that is hard to bring back: deep, many, of odd names."""
 
+import contextlib
+import hashlib
 import os
 import shutil
+import struct
 
 import pytest
 
@@ -126,11 +129,14 @@ async def test_odd_names_come_as_they_are_or_are_said(project):
 
 
 def on_disk(*directories):
-    """Bytes that they really take."""
+    """Bytes that they really take. What is removed meanwhile, as a working copy is once its command
+    was told of, takes none."""
     found = 0
     for top in directories:
         for directory, _, names in os.walk(top):
-            found += sum(os.lstat(os.path.join(directory, x)).st_blocks for x in (".", *names))
+            for name in (".", *names):
+                with contextlib.suppress(FileNotFoundError):
+                    found += os.lstat(os.path.join(directory, name)).st_blocks
     return found * 512
 
 
@@ -179,3 +185,155 @@ async def test_what_is_sparse_comes_as_it_is_and_no_larger_than_a_file_may_be(pr
         assert {str(each.path) for each in result.changes} == {"fits", "larger"}
         assert (project / "fits").read_bytes() == bytes(8 * MiB)
         assert (project / "larger").read_bytes() == b""
+
+
+SPARSE = """
+import sys
+for number in range(int(sys.argv[1])):
+    with open(f"big{number}", "wb") as file:
+        file.truncate(int(sys.argv[2]))
+        file.seek(int(sys.argv[2]) // 2)
+        file.write(b"x")
+"""
+
+
+@pytest.mark.spec("EXEC-7")
+@pytest.mark.parametrize(("count", "size"), [(1, 128 * MiB), (20, 4 * MiB)])
+async def test_what_is_sparse_takes_no_more_room_where_it_comes(project, count, size):
+    async with opened(project) as fs:
+        program = [PYTHON, "-c", SPARSE, str(count), str(size)]
+        result = await fs.exec(program).result()
+        assert (result.exit_code, len(result.changes)) == (0, count)
+        assert on_disk(project, project.parent / "state") < 4 * MiB
+        for number in range(count):
+            file = project / f"big{number}"
+            assert file.stat().st_size == size
+            digest, hole = hashlib.sha256(), bytes(size // 2)
+            for each in (hole, b"x", hole[1:]):
+                digest.update(each)
+            with open(file, "rb") as opened_file:
+                assert hashlib.file_digest(opened_file, "sha256").digest() == digest.digest()
+        result = await fs.exec(shell="for f in big*; do echo y >> $f; done").result()
+        assert len(result.changes) == count
+        assert on_disk(project) < 4 * MiB
+
+
+ATTRIBUTES = """
+import os
+os.mkdir("new"); open("b", "w").close(); open("same", "a").close()
+for name in ("a", "b", "d", "new"):
+    os.setxattr(name, "user.mine", b"1")
+os.chmod("plain", 0o600)
+"""
+
+
+@pytest.mark.spec("EXEC-7")
+async def test_extended_attributes_are_dropped_and_said(project):
+    for name in ("a", "same", "plain"):
+        (project / name).write_text("x\n")
+    (project / "d").mkdir()
+    try:
+        os.setxattr(project / "same", "user.theirs", b"1")
+    except OSError:
+        pytest.skip("this filesystem has no attributes")
+    async with opened(project) as fs:
+        result = await fs.exec([PYTHON, "-c", ATTRIBUTES]).result()
+        assert result.exit_code == 0
+        said = {str(each.path): each.reason for each in result.withheld}
+        assert said == dict.fromkeys(("a", "b", "d", "new"), "extended attributes are not kept")
+        assert {str(each.path) for each in result.changes} == {"b", "new", "plain"}
+        assert os.listxattr(project / "b") == os.listxattr(project / "d") == []
+        assert os.listxattr(project / "same") == ["user.theirs"]
+
+
+@pytest.mark.spec("EXEC-9")
+@pytest.mark.parametrize("names", [1, 2])
+@pytest.mark.parametrize("history", ["off", "on"])
+async def test_a_directory_with_links_in_it_has_moved(project, names, history):
+    (project / "d/in").mkdir(parents=True)
+    (project / "d/f").write_text("x\n")
+    os.symlink("../f", project / "d/in/l0")
+    for number in range(1, names):
+        os.link(project / "d/in/l0", project / f"d/in/l{number}", follow_symlinks=False)
+    async with opened(project, history=history) as fs:
+        result = await fs.exec(shell="mv d e").result()
+        assert [(x.kind, x.path, x.origin) for x in result.changes] == [("moved", "e", "d")]
+        assert (result.withheld, result.conflicts) == ([], [])
+        assert os.listdir(project) == ["e"]
+        for number in range(names):
+            assert os.readlink(project / f"e/in/l{number}") == "../f"
+        if history == "on":
+            await fs.undo(result.request_id)
+            assert os.listdir(project) == ["d"]
+
+
+ACLS = """
+import os, struct
+def acl(*entries):
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries)
+nobody = 0xFFFFFFFF
+someone = acl((1, 7, nobody), (2, 7, os.getuid()), (4, 5, nobody), (16, 7, nobody), (32, 5, nobody))
+os.mkdir("new"); open("b", "w").close(); open("same", "a").close()
+for name in ("a", "b", "d", "new"):
+    os.setxattr(name, "system.posix_acl_access", someone)
+for name in ("d", "new", "default"):
+    os.setxattr(name, "system.posix_acl_default", someone)
+open("new/inherits", "w").close()
+os.mkdir("handing/new"); open("handing/new/f", "w").close()
+os.chmod("same", 0o660)
+"""
+
+
+@pytest.mark.spec("EXEC-7")
+async def test_so_are_access_control_lists(project):
+    for name in ("a", "same", "plain"):
+        (project / name).write_text("x\n")
+    for name in ("d", "default", "handing"):
+        (project / name).mkdir()
+    entries = [(1, 7), (2, 4, 4242), (4, 4), (16, 4), (32, 4)]
+    packed = b"".join(
+        struct.pack("<HHI", tag, bits, *(whose or (0xFFFFFFFF,))) for tag, bits, *whose in entries
+    )
+    try:
+        os.setxattr(project / "same", "system.posix_acl_access", struct.pack("<I", 2) + packed)
+        os.setxattr(project / "handing", "system.posix_acl_default", struct.pack("<I", 2) + packed)
+    except OSError:
+        pytest.skip("this filesystem has no access control lists")
+    async with opened(project) as fs:
+        result = await fs.exec([PYTHON, "-c", ACLS], publish="partial").result()
+        assert result.exit_code == 0
+        said = {str(each.path): each.reason for each in result.withheld}
+        names = ("a", "b", "d", "default", "new", "new/inherits")
+        assert said == dict.fromkeys(names, "access control lists are not kept")
+        assert {"b", "new", "new/inherits", "same"} <= {str(each.path) for each in result.changes}
+        for name in ("a", "b", "d", "default", "new", "new/inherits"):
+            assert os.listxattr(project / name) == []
+        assert os.listxattr(project / "same") == ["system.posix_acl_access"]
+
+
+HOSTILE_ATTRIBUTES = r"""
+import os
+names = (b"user.\n\x1b[2J", b"user." + b"n" * 250, b"user.\xff\xfe", b"user.\x7f")
+for number, name in enumerate(names):
+    path = b"a\n\x1b[31m%d" % number
+    open(path, "w").close()
+    os.setxattr(path, name, b"\x00\x1b" * 50)
+"""
+
+
+@pytest.mark.spec("EXEC-7")
+async def test_whatever_attributes_are_called_only_what_has_them_is_named(project):
+    (project / "probe").write_text("x\n")
+    try:
+        os.setxattr(project / "probe", "user.theirs", b"1")
+    except OSError:
+        pytest.skip("this filesystem has no attributes")
+    async with opened(project) as fs:
+        result = await fs.exec([PYTHON, "-c", HOSTILE_ATTRIBUTES], publish="partial").result()
+        assert result.exit_code == 0
+        told = [
+            each for each in result.withheld if each.reason == "extended attributes are not kept"
+        ]
+        assert len(told) == 4
+        for each in result.withheld:
+            assert f"{each.path}{each.reason}".isprintable()

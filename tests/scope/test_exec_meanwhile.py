@@ -5,14 +5,17 @@ since is told by its times and by the directories around it, or, where times say
 was looked up before.
 """
 
+import asyncio
 import os
 import shutil
 import socket
+import threading
 import time
 
 import pytest
 
 import bailiwick
+from bailiwick.stores.disk.changes import removal
 from bailiwick.stores.disk.store import DiskStore
 from bailiwick.working_copies import tree_names
 
@@ -267,3 +270,50 @@ async def test_a_directory_is_listed_again_only_when_it_was_changed(project, mon
         await fs.exec(["true"]).result()
         here = [each for each in listed if each.startswith(str(project))]
         assert here == [str(project / "a")]
+
+
+@pytest.mark.spec("EXEC-4", "DISK-9")
+async def test_what_is_being_removed_shows_nothing_that_was_hidden(project, monkeypatch):
+    """Neither to a program that ran before, nor to one that begins while it lies there."""
+    under_way, goes_on = threading.Event(), threading.Event()
+    run = removal.Demolition.run
+
+    def slowly(self, *where):
+        under_way.set()
+        assert goes_on.wait(60)
+        return run(self, *where)
+
+    async def allow(approval):
+        return "once"
+
+    (project / "b" / "c").mkdir()
+    (project / "b" / "c" / ".env").write_text("SECRET=1\n")
+    (project / "a" / ".bailiwick~left-by-one-that-was-killed").write_text("SECRET=1\n")
+    every = "grep -rs SECRET .; cat .bailiwick~removed/.b*/c/.env; ls -AR | grep bailiwick; cat top"
+    async with opened(project) as fs:
+        agent = await fs.delegate(bailiwick.AgentRun("c", "1"), access=fs.access)
+        agent = agent.with_caller("test", asker=allow)
+        async with agent.exec(shell=f"echo; read _; {every}", stdin="pipe") as before:
+            async for _ in before:
+                break
+            monkeypatch.setattr(removal.Demolition, "run", slowly)
+            removing = asyncio.ensure_future(fs.remove("b", recursive=True))
+            try:
+                assert await asyncio.to_thread(under_way.wait, 60)
+                plain = await asyncio.create_subprocess_shell(
+                    every, cwd=project, stdout=asyncio.subprocess.PIPE
+                )
+                assert b"SECRET" in (await plain.communicate())[0]
+                await before.write(b"\n")
+                assert await said_by(before) == "\ntop as it was\n"
+                assert await said_by(agent.exec(shell=every)) == "top as it was\n"
+            finally:
+                goes_on.set()
+                assert (await removing).count == 4
+    assert sorted(os.listdir(project)) == ["a", "top"]
+
+
+async def said_by(execution):
+    said = b"".join([piece.data async for piece in execution if piece.stream == "stdout"])
+    await execution.result()
+    return said.decode()

@@ -138,6 +138,23 @@ async def test_a_session_sees_other_roots_as_long_as_their_grants_hold(tmp_path)
             await again.discard()
 
 
+@pytest.mark.spec("EXEC-4")
+async def test_what_comes_to_be_hidden_in_another_root_is_not_shown_to_the_next(tmp_path):
+    notes = tmp_path / "notes"
+    (notes / "d").mkdir(parents=True)
+    (notes / "d" / "n.txt").write_text("note")
+    rules = ALLOW_EXEC + NOTES.replace("memory = true", f'path = "{notes}"', 1)
+    rules += rule("hide", "**/secret", id="kept")
+    async with governed(tmp_path, rules, on_disk=True, state_dir=tmp_path / "state") as house:
+        agent = await house.scope(RUNNING)
+        async with agent.session(roots=["knowledge:notes"]) as session:
+            for _ in range(2):
+                execution = session.exec(shell="cat /roots/knowledge/notes/d/*")
+                assert b"".join([piece.data async for piece in execution]) == b"note"
+                await execution.result()
+                (notes / "d" / "secret").write_text("hush")
+
+
 @pytest.mark.spec("EXEC-1")
 def test_a_question_shows_which_roots_a_command_reads():
     command = bailiwick.Command(argv=("cat",), roots=("knowledge:notes",))

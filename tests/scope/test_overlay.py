@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 import bailiwick
+from bailiwick.errors import PathNotFound
+from bailiwick.paths import REMOVED
 
 pytestmark = pytest.mark.spec("OVER-1")
 
@@ -399,3 +401,35 @@ def test_blocking_code_has_the_same(below):
 def opened(project, **options):
     place = f"overlay:{project}"
     return bailiwick.open(place, state_dir=str(project.parent / "state"), **options)
+
+
+@pytest.mark.spec("OVER-1", "DISK-9")
+async def test_no_link_leads_to_what_is_being_removed_below(tmp_path):
+    place = tmp_path / "below"
+    (place / REMOVED).mkdir(parents=True)
+    (place / REMOVED / "s").write_text("SECRET")
+    (place / "theirs").symlink_to(REMOVED)
+    async with bailiwick.open(f"overlay:{place}", state_dir=str(tmp_path / "state")) as fs:
+        await fs.symlink("own", f"{REMOVED}/s")
+        for path in ("theirs", "theirs/s", "own"):
+            with pytest.raises(PathNotFound):
+                await fs.stat(path)
+        with pytest.raises(PathNotFound):
+            await fs.remove("theirs/s")
+    assert (place / "theirs" / "s").read_text() == "SECRET"
+
+
+@pytest.mark.spec("OVER-1")
+@pytest.mark.parametrize("text", ["/nowhere/out", "../../out", "f"])
+async def test_a_link_that_came_back_is_not_changed_wherever_it_leads(tmp_path, text):
+    place = tmp_path / "below"
+    place.mkdir()
+    (place / "link").symlink_to(text)
+    async with bailiwick.open(f"overlay:{place}", state_dir=str(tmp_path / "state")) as fs:
+        await fs.move("link", "away")
+        assert {each.path for each in (await fs.changes()).changes} == {"away", "link"}
+        await fs.move("away", "link")
+        assert (await fs.changes()).changes == []
+        (place / "link").unlink()
+        (place / "link").symlink_to("/another")
+        assert {each.path for each in (await fs.changes()).conflicts} == {"link"}

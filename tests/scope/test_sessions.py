@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 
 import pytest
 
@@ -17,7 +18,7 @@ from bailiwick.errors import (
     PolicyDenied,
     Unsupported,
 )
-from bailiwick.scope import rooms
+from bailiwick.paths import RESERVED_PREFIX
 from bailiwick.verbs import commands
 from tests.sandboxes.test_ending import mounts_of_this_namespace
 from tests.sandboxes.workshop import launchers_at_work, sleepers
@@ -288,11 +289,11 @@ async def test_nothing_that_had_to_be_asked_for_is_seen_nor_told_by_a_difference
 async def test_what_may_be_seen_is_decided_anew_for_each_command(project, monkeypatch):
     hidden = []
 
-    async def sight_of(call, copy):
+    async def masked(call, copy):
         """As rules would have it that are changed meanwhile."""
-        return (await commands.sight_of(call, copy))._replace(masked=tuple(hidden))
+        return tuple(hidden)
 
-    monkeypatch.setattr(rooms, "sight_of", sight_of)
+    monkeypatch.setattr(commands, "_masked", masked)
     async with opened(project) as fs, fs.session() as session:
         running = await session.exec(["sleep", "70033"])
         assert await said_by(session, "ls; touch n") == "a.txt\nd\n"
@@ -303,6 +304,150 @@ async def test_what_may_be_seen_is_decided_anew_for_each_command(project, monkey
         assert await said_by(session, "ls") == "d\nn\n"
         assert told(await session.publish()) == {("n", "created")}
     assert sorted(os.listdir(project)) == ["a.txt", "d", "n"]
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_what_is_staged_for_an_instant_ends_no_room(project):
+    stage = project / "d" / f"{RESERVED_PREFIX}0-1"
+    async with opened(project) as fs, fs.session() as session:
+        await said_by(session, "touch /tmp/stays")
+        stage.mkdir()
+        (project / "new").touch()
+        asyncio.get_running_loop().call_later(0.1, stage.rmdir)
+        assert await said_by(session, "ls /tmp; ls new") == "stays\nnew\n"
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_a_tree_that_others_change_is_judged_once_for_a_command(project, monkeypatch):
+    hidden, judged = ["a.txt"], []
+
+    async def masked(call, tree):
+        judged.append(tree)
+        return tuple(hidden)
+
+    monkeypatch.setattr(commands, "_masked", masked)
+    async with opened(project) as fs, fs.session() as session:
+        assert await said_by(session, "touch /tmp/stays; ls") == "d\n"
+        for name in ("b", "c"):
+            (project / name).touch()
+            judged.clear()
+            assert await said_by(session, f"ls -d {name} /tmp/stays") == f"/tmp/stays\n{name}\n"
+            assert len(judged) == 1
+        hidden.clear()
+        (project / "e").touch()
+        assert await said_by(session, "ls; touch /tmp/stays") == "a.txt\nb\nc\nd\ne\n"
+        hidden.append("e")
+        assert await said_by(session, "ls; touch /tmp/stays") == "a.txt\nb\nc\nd\n"
+        hidden.clear()
+        (project / "e").unlink()
+        assert await said_by(session, "ls; ls /tmp") == "a.txt\nb\nc\nd\nstays\n"
+
+
+def make(project):
+    (project / ".env").write_text("SECRET=1\n")
+
+
+def make_below(project):
+    (project / "d" / ".env").write_text("SECRET=1\n")
+
+
+def make_in_new_directory(project):
+    (project / "new" / "er").mkdir(parents=True)
+    (project / "new" / "er" / ".env").write_text("SECRET=1\n")
+
+
+def move_what_was_hidden(project):
+    os.rename(project / "hidden", project / "elsewhere")
+
+
+@pytest.mark.spec("EXEC-4")
+@pytest.mark.parametrize("change", [make, make_below, make_in_new_directory, move_what_was_hidden])
+async def test_what_came_into_the_tree_and_is_hidden_is_not_shown_to_the_next(project, change):
+    (project / "hidden").mkdir()
+    (project / "hidden" / ".env").write_text("SECRET=1\n")
+
+    async def allow(approval):
+        return "once"
+
+    every = "grep -rs SECRET .; cat .env d/.env new/er/.env elsewhere/.env"
+    async with opened(project) as fs:
+        agent = await agent_of(fs, allow)
+        async with agent.session() as session:
+            assert "SECRET" not in await said_by(session, f"{every}; echo mine > own")
+            change(project)
+            plain = await asyncio.create_subprocess_shell(
+                every, cwd=project, stdout=asyncio.subprocess.PIPE
+            )
+            assert b"SECRET" in (await plain.communicate())[0]
+            said = await said_by(session, f"{every}; cat own")
+            assert "SECRET" not in said
+            assert said.endswith("mine\n")
+            await session.discard()
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_what_came_and_is_hidden_waits_for_those_that_run(project):
+    async def allow(approval):
+        return "once"
+
+    async with opened(project) as fs:
+        agent = await agent_of(fs, allow)
+        async with agent.session() as session:
+            running = await session.exec(["sleep", "70034"])
+            (project / "seen").write_text("by all\n")
+            await said_by(session, "touch /tmp/stays")
+            assert await said_by(session, "cat seen; ls /tmp") == "by all\nstays\n"
+            make(project)
+            with pytest.raises(Busy):
+                await session.exec(["ls"])
+            await running.aclose()
+            assert await said_by(session, "ls -A") == "a.txt\nd\nseen\n"
+            (project / ".env").unlink()
+            assert await said_by(session, "touch /tmp/x; ls -A") == "a.txt\nd\nseen\n"
+            assert await said_by(session, "ls /tmp") == "x\n"
+
+
+def make_socket(project):
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(project / "d" / "door"))
+
+
+def make_fifo(project):
+    os.mkfifo(project / "d" / "door")
+
+
+def make_deeper_than_can_be_masked(project):
+    directory = os.open(project / "d", os.O_RDONLY)
+    for _ in range(15):
+        os.mkdir("n" * 250, dir_fd=directory)
+        above, directory = directory, os.open("n" * 250, os.O_RDONLY, dir_fd=directory)
+        os.close(above)
+    with open(os.open("door", os.O_CREAT | os.O_WRONLY, dir_fd=directory), "w") as file:
+        file.write("SECRET=1\n")
+    os.close(directory)
+
+
+def leave_half_removed(project):
+    (project / "d" / f"{RESERVED_PREFIX}0-1").mkdir()
+    (project / "d" / f"{RESERVED_PREFIX}0-1" / "door").write_text("SECRET=1\n")
+
+
+@pytest.mark.spec("EXEC-4")
+@pytest.mark.parametrize(
+    "change", [make_socket, make_fifo, make_deeper_than_can_be_masked, leave_half_removed]
+)
+async def test_what_came_into_the_tree_and_is_for_no_program_is_not_shown(project, change):
+    way = "cd d; while cd nnn* 2> /dev/null; do :; done; cd .b* 2> /dev/null; ls door 2> /dev/null"
+    async with opened(project) as fs, fs.session() as session:
+        assert await said_by(session, f"{way}; touch /tmp/x") == ""
+        change(project)
+        plain = await asyncio.create_subprocess_shell(
+            way, cwd=project, stdout=asyncio.subprocess.PIPE
+        )
+        assert (await plain.communicate())[0] == b"door\n"
+        assert await said_by(session, f"{way}; touch /tmp/stays") == ""
+        (project / "d" / f"{RESERVED_PREFIX}0-2").write_text("half of what is written\n")
+        assert await said_by(session, "ls /tmp") == "stays\n"
 
 
 @pytest.mark.spec("EXEC-3")

@@ -8,8 +8,8 @@ import bailiwick
 from bailiwick.stores.disk import DiskStore
 
 
-async def main(place, state, id, steps):
-    left = int(steps)
+async def main(place, state, id, after):
+    left = int(after)
 
     def counted(change):
         async def changed(*args, **how):
@@ -21,7 +21,8 @@ async def main(place, state, id, steps):
 
         return changed
 
-    for name in ("write_stream", "remove", "make_dir", "move", "symlink", "set_mode"):
+    steps = ("write_stream", "remove", "make_dir", "move", "symlink", "set_mode", "stage_swap")
+    for name in steps:
         setattr(DiskStore, name, counted(getattr(DiskStore, name)))
     async with bailiwick.open(place, state_dir=state) as fs, await fs.open_work(id) as work:
         await work.apply()

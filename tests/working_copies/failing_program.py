@@ -8,7 +8,7 @@ import bailiwick
 from bailiwick.errors import IoError
 from bailiwick.stores.disk import DiskStore
 
-write_stream, remove = DiskStore.write_stream, DiskStore.remove
+write_stream, remove, move = DiskStore.write_stream, DiskStore.remove, DiskStore.move
 
 
 async def main(place, state, id, steps):
@@ -35,7 +35,11 @@ async def main(place, state, id, steps):
         step()
         return await remove(store, entry, **how)
 
-    DiskStore.write_stream, DiskStore.remove = failing, counted
+    async def moved(store, *ends, **how):
+        step()
+        return await move(store, *ends, **how)
+
+    DiskStore.write_stream, DiskStore.remove, DiskStore.move = failing, counted, moved
     async with bailiwick.open(place, state_dir=state) as fs, await fs.open_work(id) as work:
         await work.apply()
 

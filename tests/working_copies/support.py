@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from bailiwick.errors import SymlinkEscape
 from bailiwick.paths import ScopedPath
 from bailiwick.working_copy import Alterations, Altered, Base, Dropped
 
@@ -26,7 +27,7 @@ class CopyByHand:
     async def base(self, path):
         try:
             stat = await self._scope.lstat(path)
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, SymlinkEscape):
             return None
         return Base(stat.type, stat.version, stat.size, stat.mode & 0o777)
 

@@ -114,3 +114,39 @@ async def test_what_failed_in_the_middle_can_be_tried_again(tree):
         assert (await apply()).conflicts == []
         assert (root / "z/new").read_text() == "new\n"
         assert not (root / "one").exists()
+
+
+@pytest.fixture(params=["as-it-was", "/nowhere/out-of-here"])
+def links(request, tmp_path):
+    root = tmp_path / "root"
+    root.mkdir()
+    os.symlink(request.param, root / "l0")
+    for number in range(1, MANY):
+        os.link(root / "l0", root / f"l{number}", follow_symlinks=False)
+    return root, bailiwick.open(str(root), state_dir=str(tmp_path / "state"))
+
+
+@pytest.mark.parametrize("count", [2, MANY - 1, MANY])
+async def test_so_are_several_names_of_one_link(links, count):
+    root, opening = links
+    async with opening as fs:
+        copy = CopyByHand(fs)
+        for number in range(count):
+            await copy.remove(f"l{number}")
+        result = await fs._bring_back(copy, "atomic")
+        assert (result.conflicts, result.withheld) == ([], [])
+        assert sorted(os.listdir(root)) == sorted(f"l{number}" for number in range(count, MANY))
+
+
+async def test_of_which_others_have_changed_one(links):
+    root, opening = links
+    async with opening as fs:
+        copy = CopyByHand(fs)
+        for number in range(3):
+            await copy.remove(f"l{number}")
+        (root / "l1").unlink()
+        os.symlink("theirs", root / "l1")
+        result = await fs._bring_back(copy, "atomic")
+        assert "l1" in {str(each.path) for each in result.conflicts}
+        assert os.readlink(root / "l1") == "theirs"
+        assert os.readlink(root / "l0") == os.readlink(root / "l2") == os.readlink(root / "l3")

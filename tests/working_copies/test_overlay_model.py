@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import bailiwick
 
-pytestmark = pytest.mark.spec("OVER-1")
+pytestmark = [pytest.mark.spec("OVER-1"), pytest.mark.slow]
 
 THEIRS = ["p0", "p1", "p2"]
 """Files that a person changes, too."""

@@ -186,7 +186,7 @@ def workplace_of(
 ) -> DirectoryWorkplace:  # fmt: skip
     """Where the working copies of a store are made and found again."""
     from bailiwick.sandboxes.private_copies import gather
-    from bailiwick.sandboxes.uppers import let_through, open_left, touched
+    from bailiwick.sandboxes.uppers import let_through, open_left, parent_left, touched
     from bailiwick.stores.disk.syscalls import flush_all
     from bailiwick.working_copies.directory import Uppers
     from bailiwick.working_copies.folder import Folders
@@ -195,7 +195,9 @@ def workplace_of(
 
     folders = Folders(place.folder, place.key, flush_all)
     lower = _lower(store, place, folders, limits)
-    uppers = Uppers(touched, open_left, let_through, partial(gather, remove=remove_tree))
+    uppers = Uppers(
+        touched, open_left, parent_left, let_through, partial(gather, remove=remove_tree)
+    )
     return DirectoryWorkplace(
         folders, root, store, lower, uppers, names=names, bytes_max=limits.exec_changes_bytes_max,
         removals=removals,

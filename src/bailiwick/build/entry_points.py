@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from bailiwick.build.commands import check_share, finish_publishing
 from bailiwick.build.homes import Homes
-from bailiwick.build.mounts.opened_mounts import open_mounts
 from bailiwick.build.options import (
     OpenOptions,
     Options,
@@ -97,6 +96,8 @@ async def open_scope(place: NamedPlace, options: Options) -> Scope:
     """Make the store of a place and join everything to a scope with a full grant."""
     place.refuse_unfit(options)
     if place.mounts is not None:
+        from bailiwick.build.mounts.opened_mounts import open_mounts
+
         joined, kept = await open_mounts(place.mounts, options)
         return join(joined, options, "mounts", "/", keeping=kept, runs=False)
     if place.directory is not None:

@@ -17,12 +17,10 @@ import pwd
 import re
 import stat
 import struct
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Final, NamedTuple
-from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
@@ -103,12 +101,13 @@ class Kept(NamedTuple):
 def default_state_dir() -> str:
     """Where the past of directories is kept: the user's state directory, else a private temp one,
     made if missing."""
-    *own, fallback = _state_dirs()
-    for state in own:
+    own = _own_state_dir()
+    if own is not None:
         with suppress(OSError):
-            os.makedirs(state, mode=0o700, exist_ok=True)
-            if os.access(state, os.W_OK | os.X_OK):
-                return state
+            os.makedirs(own, mode=0o700, exist_ok=True)
+            if os.access(own, os.W_OK | os.X_OK):
+                return own
+    fallback = _temp_state_dir()
     with suppress(OSError):
         os.makedirs(fallback, mode=0o700, exist_ok=True)
     if _is_own(fallback):
@@ -121,10 +120,10 @@ def default_state_dir() -> str:
 
 def known_state_dir() -> str | None:
     """The default one if it is there already: nothing is made for looking."""
-    *own, fallback = _state_dirs()
-    for state in own:
-        if os.path.isdir(state) and os.access(state, os.W_OK | os.X_OK):
-            return state
+    own = _own_state_dir()
+    if own is not None and os.path.isdir(own) and os.access(own, os.W_OK | os.X_OK):
+        return own
+    fallback = _temp_state_dir()
     return fallback if _is_own(fallback) else None
 
 
@@ -139,10 +138,22 @@ def _is_own(fallback: str) -> bool:
     return stat.S_ISDIR(status.st_mode) and is_private and os.access(fallback, os.W_OK | os.X_OK)
 
 
-def _state_dirs() -> list[str]:
+def _state_dirs() -> Iterator[str]:
+    own = _own_state_dir()
+    if own is not None:
+        yield own
+    yield _temp_state_dir()
+
+
+def _own_state_dir() -> str | None:
     own = user_directory("XDG_STATE_HOME", ".local/state")
-    fallback = os.path.join(tempfile.gettempdir(), f"bailiwick-{os.getuid()}")
-    return [fallback] if own is None else [os.path.join(own, "bailiwick"), fallback]
+    return None if own is None else os.path.join(own, "bailiwick")
+
+
+def _temp_state_dir() -> str:
+    import tempfile
+
+    return os.path.join(tempfile.gettempdir(), f"bailiwick-{os.getuid()}")
 
 
 def user_directory(variable: str, in_home: str) -> str | None:
@@ -214,7 +225,7 @@ class Homes:
     def __init__(self, base: str | None = None) -> None:
         """``base`` is a state directory: one within the user's own means the user's own. Who names
         another means it for all that they serve, and there everything lies side by side."""
-        own = default_state_dir() if base is None else _own_state_dir(base)
+        own = default_state_dir() if base is None else _standard_state_dir(base)
         self._is_own: Final = own is not None
         self.base: Final = os.path.realpath(own or base or "")
 
@@ -428,14 +439,18 @@ def _names(identity: DirectoryIdentity, path: str) -> Iterator[str]:
     return (name if number == 1 else f"{name}-{number}" for number in count(1))
 
 
-def _own_state_dir(state: str) -> str | None:
-    """The user's own state directory, where ``state`` lies in it."""
-    return next((own for own in _state_dirs() if is_within(state, own)), None)
+def _standard_state_dir(state: str) -> str | None:
+    """The one of the state directories that are made unasked in which ``state`` lies."""
+    return next((each for each in _state_dirs() if is_within(state, each)), None)
 
 
 def _quoted(path: str) -> str:
+    from urllib.parse import quote_from_bytes
+
     return quote_from_bytes(os.fsencode(path), safe="/ ")
 
 
 def _unquoted(text: str) -> str:
+    from urllib.parse import unquote_to_bytes
+
     return os.fsdecode(unquote_to_bytes(text))

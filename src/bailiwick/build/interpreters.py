@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from functools import cache, partial
-from importlib import resources
 
 from bailiwick.build.homes import known_state_dir
 from bailiwick.commands import SLOTS, Interpreter, LendsInterpreter
@@ -59,6 +57,8 @@ def _refuse_in_sight(kept: str, readable: tuple[str, ...]) -> None:
 @cache
 def _of_this_machine() -> Interpreter:
     """Our own Python without its packages, not that of a virtual environment."""
+    from importlib import resources
+
     from bailiwick.sandboxes.bubblewrap import Bubblewrap
 
     program = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable or "")
@@ -79,6 +79,8 @@ def _of_this_machine() -> Interpreter:
 
 
 def _libraries() -> list[str]:
+    import sysconfig
+
     paths = sysconfig.get_paths()
     found = {paths["stdlib"], paths["platstdlib"]}
     if sysconfig.get_config_var("Py_ENABLE_SHARED"):

@@ -36,6 +36,10 @@ class OpenedOverlay(NamedTuple):
         tree below, in which they would mean something else."""
         return Kept(self.kept.folder, f"{self.kept.key}.over")
 
+    def joined_to(self, lower: Pipeline) -> OverlayBeneath:
+        """With the way to the tree below, whose calls pass through ``lower``."""
+        return OverlayBeneath(self, LowerTree(self.copy, lower))
+
     async def aclose(self) -> None:
         """To be called when its store is closed."""
         try:
@@ -114,4 +118,4 @@ async def open_beneath(
         opened.copy.let_go()
         await _clear(opened.passing)
         raise
-    return OverlayBeneath(opened, LowerTree(opened.copy, pipeline(lower, feed)))
+    return opened.joined_to(pipeline(lower, feed))

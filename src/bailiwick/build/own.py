@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from bailiwick.approvals import (
     ALLOWING,
@@ -28,7 +29,6 @@ from bailiwick.build.homes import Kept, default_state_dir
 from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.options import Options
-from bailiwick.build.overlay import OpenedOverlay, OverlayBeneath, open_overlay
 from bailiwick.build.own_runs import OwnRuns
 from bailiwick.build.places import Background
 from bailiwick.build.stores import remove_temp, temp_kept, temp_roots, temp_store
@@ -48,6 +48,9 @@ from bailiwick.policy import AllowAll, Policy
 from bailiwick.scope import Delegation, Lent, Scope
 from bailiwick.store import Store, Watches
 from bailiwick.verbs.walks.ignore_files import Ignores
+
+if TYPE_CHECKING:
+    from bailiwick.build.overlay import OpenedOverlay, OverlayBeneath
 
 
 def join(
@@ -95,7 +98,7 @@ def join(
     below: OverlayBeneath | None = None
     if over is not None:
         lower = pipeline_on(store, _commands_on(store, root, options, over.kept))
-        below = OverlayBeneath(over, LowerTree(over.copy, lower))
+        below = over.joined_to(lower)
         store, kept = over.store, over.kept_over
     commands = _commands_on(store, root, options, kept)
     pipeline = pipeline_on(store, commands, below and below.beneath)
@@ -137,6 +140,8 @@ async def join_overlay(
     kept: Kept | None = None,
 ) -> Scope:
     """A scope with a full grant on what lies over a tree."""
+    from bailiwick.build.overlay import open_overlay
+
     root = _root(options, root_id, mount_point)
     over = await open_overlay(lower, root, User("local"), options, kept)
     return join(lower, options, root_id, mount_point, copy_in, keeping=keeping, over=over)

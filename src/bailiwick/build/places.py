@@ -18,7 +18,6 @@ from bailiwick.build.options import (
     refuse_options,
 )
 from bailiwick.build.stores import let_go
-from bailiwick.config.mounts import check_portable_points
 from bailiwick.errors import (
     BailiwickError,
     IsADirectory,
@@ -85,6 +84,8 @@ class NamedPlace(NamedTuple):
                 if each.place.store is not None:
                     refuse_for_store(options, each.place.store.description)
             if options.names == "portable":
+                from bailiwick.config.mounts import check_portable_points
+
                 check_portable_points([each.point for each in self.mounts])
         elif self.volume is not None:
             refuse_options(options, "a volume", directory=False, volume=True)

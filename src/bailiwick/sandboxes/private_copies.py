@@ -13,6 +13,7 @@ there: what stands in the upper directory already was moved before.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Collection
@@ -123,14 +124,41 @@ class _Filling:
             os.close(old)
 
     def _content(self, old: int, new: int) -> None:
-        # Not by `copy_file_range`, which does not go from one filesystem to another.
-        while moved := os.sendfile(new, old, None, _PIECE_BYTES):
-            self._bytes_left -= moved
-            if self._bytes_left < 0:
-                raise Unsupported(
-                    "there is more in this root than is copied for a command",
-                    details={"limit": self._bytes_max},
-                )
+        # Not by `copy_file_range`, which does not go from one filesystem to another. What others
+        # write to it meanwhile is looked at again as long as there is more.
+        end = 0
+        while (start := _data_after(old, end)) is not None:
+            self._count(start - end)
+            os.lseek(new, start, os.SEEK_SET)
+            end = os.lseek(old, start, os.SEEK_HOLE)
+            os.lseek(old, start, os.SEEK_SET)
+            while start < end and (
+                moved := os.sendfile(new, old, None, min(_PIECE_BYTES, end - start))
+            ):
+                self._count(moved)
+                start += moved
+        size = os.fstat(old).st_size
+        if size > end:
+            self._count(size - end)
+            os.ftruncate(new, size)
+
+    def _count(self, size: int) -> None:
+        self._bytes_left -= size
+        if self._bytes_left < 0:
+            raise Unsupported(
+                "there is more in this root than is copied for a command",
+                details={"limit": self._bytes_max},
+            )
+
+
+def _data_after(file: int, offset: int) -> int | None:
+    """Where the next data of a file begin: what is no data is a hole."""
+    try:
+        return os.lseek(file, offset, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return None
+        raise
 
 
 def _mount_of(directory: int) -> bytes:

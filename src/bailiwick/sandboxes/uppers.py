@@ -22,10 +22,24 @@ from bailiwick.sandbox import Touched, TouchedKind
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNOPENED = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_CAP_DAC_OVERRIDE = 1
 _CAP_SYS_ADMIN = 21
+
+_LOOKED_AT = 0o500
+_CHANGED = 0o700
+"""What a directory must let its owner do."""
+
+_ACL = "system.posix_acl_access"
+_ACL_OF_NEW = "system.posix_acl_default"
+_SAID_BY_MODE = (0x01, 0x10, 0x20)
+"""Tags of entries, as the kernel has them."""
 
 _DEPTH_MAX = 256
 """How deep is looked: no path names what lies deeper."""
+
+
+_Values = dict[str, bytes | None]
+"""Of attributes, by their names; None where they cannot be read."""
 
 
 class _Level(NamedTuple):
@@ -39,6 +53,10 @@ class _Level(NamedTuple):
     """What is still to be looked at, the next one last."""
     shut: int | None = None
     """The mode that the program left, which did not let us in."""
+    lost: bool = False
+    """Whether it was moved, and what lay beneath has gone from there since."""
+    hands_down: bool = False
+    """Whether the tree itself gives what is made here an access control list."""
 
 
 def touched(upper: int, lower: int, *, depth_max: int = _DEPTH_MAX) -> Iterator[Touched]:
@@ -53,7 +71,9 @@ def touched(upper: int, lower: int, *, depth_max: int = _DEPTH_MAX) -> Iterator[
     levels: list[_Level] = []
     try:
         top = os.open(".", _DIRECTORY, dir_fd=upper)
-        levels.append(_Level(top, os.dup(lower), "", "", _names(top)))
+        beneath = os.dup(lower)
+        names, hands_down = _names(top), _hands_down(beneath)
+        levels.append(_Level(top, beneath, "", "", names, hands_down=hands_down))
         while levels:
             level = levels[-1]
             if not level.names:
@@ -71,18 +91,19 @@ def touched(upper: int, lower: int, *, depth_max: int = _DEPTH_MAX) -> Iterator[
 
 
 def _prefix() -> str:
-    """Of the attributes that overlayfs marks directories with."""
-    return "trusted.overlay." if _is_admin() else "user.overlay."
+    """Of the attributes that overlayfs marks directories with, for a process that mounts as root
+    does, and for any other: the launcher finds that out by trying."""
+    return "trusted.overlay." if _has_power(_CAP_SYS_ADMIN) else "user.overlay."
 
 
-def _is_admin() -> bool:
-    """Whether this process mounts as root does: the launcher finds that out by trying."""
+def _has_power(capability: int) -> bool:
+    """Whether this thread does: also root may not, in a container that gives it none."""
     try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        with open("/proc/thread-self/status", encoding="ascii", errors="replace") as file:
             effective = next(line for line in file if line.startswith("CapEff:"))
     except (OSError, StopIteration):
         return False
-    return bool(int(effective.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+    return bool(int(effective.split()[1], 16) >> capability & 1)
 
 
 def _names(fd: int) -> list[str]:
@@ -122,7 +143,13 @@ def _look(
     kind: TouchedKind
     if stat.S_ISREG(status.st_mode):
         kind = "file_changed" if existed else "file_created"
-        told.append(Touched(path=path, kind=kind, mode=mode, size=status.st_size))
+        attributes, acls = _not_kept(level, name)
+        told.append(
+            Touched(
+                path=path, kind=kind, mode=mode, size=status.st_size, attributes=attributes,
+                acls=acls,
+            )
+        )  # fmt: skip
     elif stat.S_ISLNK(status.st_mode):
         kind = "symlink_changed" if existed else "symlink_created"
         target = os.readlink(name, dir_fd=level.upper)
@@ -161,19 +188,36 @@ def _look_at_directory(
         moved_from = None if redirect is None or opaque or stayed else was
         is_new = before is None or bool(told)
         kind: TouchedKind | None = "directory_created" if is_new else "directory_replaced"
-        beneath = None
+        beneath, lost = None, False
         if moved_from is not None:
             beneath = _open_beneath(root_lower, moved_from)
+            lost = beneath is None
+        elif before is None and not opaque and _came_along(level):
+            kind, lost = "directory_changed", True
         elif not is_new and not opaque:
             kind = "directory_changed" if before is None or stat.S_IMODE(before) != mode else None
             beneath = _open_or_none(level.lower, name)
+        attributes, acls = _not_kept(level, name)
+        if (attributes or acls) and kind is None:
+            kind = "directory_changed"
         if kind is not None:
-            told.append(Touched(path=path, kind=kind, mode=mode, moved_from=moved_from))
-        return told, _Level(fd, beneath, f"{path}/", f"{was}/", _names(fd), shut)
+            told.append(
+                Touched(
+                    path=path, kind=kind, mode=mode, moved_from=moved_from, attributes=attributes,
+                    acls=acls,
+                )
+            )  # fmt: skip
+        hands_down = level.hands_down if beneath is None else _hands_down(beneath)
+        return told, _Level(fd, beneath, f"{path}/", f"{was}/", _names(fd), shut, lost, hands_down)
     except BaseException:
         _shut_again(fd, shut)
         os.close(fd)
         raise
+
+
+def _came_along(level: _Level) -> bool:
+    """Whether what overlayfs does not mark as new came with the directory around it."""
+    return level.lost or (level.lower is not None and level.was != level.path)
 
 
 def _redirect(fd: int, prefix: str) -> str | None:
@@ -199,6 +243,56 @@ def _attribute(fd: int, name: str) -> bytes | None:
         return os.getxattr(fd, name)
     except OSError:
         return None  # not there, or a filesystem that has none
+
+
+def _not_kept(level: _Level, name: str) -> tuple[bool, bool]:
+    """Whether something has attributes of its owner's, and access control lists, that it had not
+    before."""
+    own, acls = _attributes(level.upper, name)
+    if not own and not acls:
+        return False, False
+    none: _Values = {}
+    before, acls_before = none, none
+    if level.lower is not None:
+        before, acls_before = _attributes(level.lower, name)
+    inherits = level.hands_down and not acls_before
+    return bool(own) and own != before, bool(acls) and acls != acls_before and not inherits
+
+
+def _attributes(directory: int, name: str) -> tuple[_Values, _Values]:
+    """Those that a program can set, and access control lists, with their values where they can be
+    read; what overlayfs notes in them is its own."""
+    path = f"/proc/self/fd/{directory}/{name}"
+    found: _Values = {}
+    acls: _Values = {}
+    with contextlib.suppress(OSError):  # it has gone, or a filesystem that has none
+        for each in os.listxattr(path, follow_symlinks=False):
+            if each in (_ACL, _ACL_OF_NEW):
+                acls[each] = (
+                    _beside_mode(_value(path, each)) if each == _ACL else _value(path, each)
+                )
+            elif each.startswith("user.") and not each.startswith("user.overlay."):
+                found[each] = _value(path, each)
+    return found, acls
+
+
+def _value(path: str, name: str) -> bytes | None:
+    with contextlib.suppress(OSError):
+        return os.getxattr(path, name, follow_symlinks=False)
+    return None
+
+
+def _beside_mode(acl: bytes | None) -> bytes | None:
+    """What a list says that the mode does not: entries of 8 bytes, of which those of the owner, the
+    mask and others change with it."""
+    if acl is None:
+        return None
+    entries = [acl[start : start + 8] for start in range(4, len(acl), 8)]
+    return b"".join(each for each in entries if each[0] not in _SAID_BY_MODE)
+
+
+def _hands_down(directory: int) -> bool:
+    return _value(f"/proc/self/fd/{directory}/.", _ACL_OF_NEW) is not None
 
 
 def _open_or_none(parent: int | None, name: str) -> int | None:
@@ -230,7 +324,7 @@ def let_through(upper: int, path: str, removed: Callable[[str], Iterable[str]]) 
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for each in path.split("/"):
-                way.append(_open_directory(way[-1][0], each))
+                way.append(_open_directory(way[-1][0], each, _CHANGED))
             if any(_attribute(way[-1][0], mark) is not None for mark in marks):
                 _let_through(way[-1][0], path, removed, marks, _DEPTH_MAX - len(way))
     finally:
@@ -249,7 +343,7 @@ def _let_through(
     there = set(os.listdir(directory))
     for name in there if deeper > 0 else ():
         if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-            way = _open_directory(directory, name)
+            way = _open_directory(directory, name, _CHANGED)
             try:
                 _let_through(way[0], f"{path}/{name}", removed, marks, deeper - 1)
             finally:
@@ -265,14 +359,14 @@ def _let_through(
 # --- opening what a program has shut -----------------------------------------------------------
 
 
-def _open_directory(parent: int, name: str) -> tuple[int, int | None]:
+def _open_directory(parent: int, name: str, needed: int = _LOOKED_AT) -> tuple[int, int | None]:
     """A directory, and its mode where that kept us out. It is ours as it was the program's, so we
     let ourselves in; `_shut_again` when it was looked at."""
     held = os.open(name, _UNOPENED | os.O_DIRECTORY, dir_fd=parent)
     way = f"/proc/self/fd/{held}"
     try:
         mode = stat.S_IMODE(os.fstat(held).st_mode)
-        if mode & 0o500 == 0o500 or os.geteuid() == 0:
+        if mode & needed == needed or _has_power(_CAP_DAC_OVERRIDE):
             return os.open(name, _DIRECTORY, dir_fd=parent), None
         os.chmod(way, mode | 0o700)
         return os.open(way, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), mode
@@ -294,6 +388,20 @@ def open_left(upper: int, path: str) -> int:
         for each in parents:
             way.append(_open_directory(way[-1][0], each))
         return _open_file(way[-1][0], name)
+    finally:
+        _close_way(way)
+
+
+@contextlib.contextmanager
+def parent_left(upper: int, path: str) -> Iterator[tuple[int, str]]:
+    """The directory that a path stands in, to change it, whatever modes keep its owner out, and
+    its name there. Raises OSError, also where a link is on the way."""
+    *parents, name = path.split("/")
+    way: list[tuple[int, int | None]] = [(os.dup(upper), None)]
+    try:
+        for each in parents:
+            way.append(_open_directory(way[-1][0], each, _CHANGED))
+        yield way[-1][0], name
     finally:
         _close_way(way)
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from bailiwick import operations
 from bailiwick.call import Call
 from bailiwick.errors import Unsupported
 from bailiwick.finishing import to_the_end
+from bailiwick.late_module import LateModule
 from bailiwick.proposal import Proposal
 from bailiwick.sandbox import CommandLimits, Process
 from bailiwick.scope.core import ScopeCore
-from bailiwick.verbs import code
-from bailiwick.verbs.code import StartedCode
+
+if TYPE_CHECKING:
+    from bailiwick.verbs import code
+    from bailiwick.verbs.code import StartedCode
+else:
+    code = LateModule("bailiwick.verbs.code")
 
 
 class CodeRuns(ScopeCore):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 import msgspec
 
@@ -11,16 +11,21 @@ from bailiwick import operations
 from bailiwick.call import Call, Target
 from bailiwick.errors import ParseError
 from bailiwick.finishing import to_the_end
+from bailiwick.late_module import LateModule
 from bailiwick.limits import Limits
-from bailiwick.operations import Command, Network
+from bailiwick.operations import Command, Network, environment_of
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.proposal import Proposal
 from bailiwick.sandbox import CommandLimits
 from bailiwick.scope.execution import Execution, OwnCopy, PublishWhen
 from bailiwick.scope.roots_beside import RootsBeside
 from bailiwick.scope.working_copies import WorkVerbs
-from bailiwick.verbs import commands
-from bailiwick.verbs.commands import How, OwnRoom, Started, Workroom
+
+if TYPE_CHECKING:
+    from bailiwick.verbs import commands
+    from bailiwick.verbs.commands import How, Started, Workroom
+else:
+    commands = LateModule("bailiwick.verbs.commands")
 
 _AS_LONG_AS_IT_LIKES_S: Final = 365 * 24 * 3600
 """Of processor time, for what runs without a timeout: the kernel counts it in nanoseconds."""
@@ -68,13 +73,15 @@ class CommandVerbs(WorkVerbs):
             beside = RootsBeside(scope, roots)
             command = Command(
                 argv=words(argv, shell), cwd=str(scope._canonical(cwd)), network=network,
-                environment=tuple(f"{name}={value}" for name, value in (env or {}).items()),
+                environment=environment_of(env or {}),
                 roots=tuple(roots),
             )  # fmt: skip
-            how = How(stdin, bounds(scope.limits, scope.limits.exec_seconds_max, timeout, limits))
+            how = commands.How(
+                stdin, bounds(scope.limits, scope.limits.exec_seconds_max, timeout, limits)
+            )
             await beside.find()
             try:
-                room = OwnRoom(beside.shown)
+                room = commands.OwnRoom(beside.shown)
                 return await scope._start_command(command, Target(cwd, "object"), how, room)
             finally:
                 await to_the_end(beside.aclose())

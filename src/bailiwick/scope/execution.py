@@ -10,16 +10,21 @@ import asyncio
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self
 
 from bailiwick.commands import ExecResult
 from bailiwick.errors import BailiwickError, Closed
 from bailiwick.finishing import closes_anywhere, look_at, to_the_end
+from bailiwick.late_module import LateModule
 from bailiwick.operations import Command
 from bailiwick.sandbox import Ending, Piece, WindowSize
-from bailiwick.verbs.commands import Started
-from bailiwick.verbs.working_copies.bring_back import withheld_for
 from bailiwick.working_copy import Publish, Published, WorkingCopy
+
+if TYPE_CHECKING:
+    from bailiwick.verbs.commands import Started
+    from bailiwick.verbs.working_copies import bring_back
+else:
+    bring_back = LateModule("bailiwick.verbs.working_copies.bring_back")
 
 PublishWhen = Literal["atomic", "partial", "manual"]
 
@@ -106,7 +111,7 @@ class OwnCopy:
 
 async def _withheld(started: Started, refused: BailiwickError) -> Published:
     found = await started.copy.alterations()
-    withheld = [withheld_for(refused, each.path) for each in found.altered]
+    withheld = [bring_back.withheld_for(refused, each.path) for each in found.altered]
     return Published(changes=[], withheld=withheld, conflicts=[])
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bailiwick import operations
 from bailiwick.call import Call
 from bailiwick.commands import LookedAt
 from bailiwick.errors import MissingAccess, ParseError, RootNotFound, Unsupported
 from bailiwick.finishing import to_the_end
+from bailiwick.late_module import LateModule
 from bailiwick.sandbox import Tree
 from bailiwick.scope.core import ScopeCore
-from bailiwick.verbs.commands import Sight, sight_of
+
+if TYPE_CHECKING:
+    from bailiwick.verbs import commands
+else:
+    commands = LateModule("bailiwick.verbs.commands")
 
 
 class BesideTree(NamedTuple):
@@ -21,7 +26,7 @@ class BesideTree(NamedTuple):
     tree: Tree
     looked_at: LookedAt
     scope: ScopeCore
-    sight: Sight
+    sight: commands.Sight
 
     def check_holds(self) -> None:
         """Raise where the grant that it is shown under has ended."""
@@ -83,7 +88,7 @@ class RootsBeside:
     async def are_as(self, shown: Sequence[BesideTree]) -> bool:
         """Whether those that were found, under the grants that hold now, show what was shown."""
         for scope, each in zip(self._scopes, shown, strict=True):
-            if await _sight_now(scope, each) != each.sight:
+            if not await _still_shows(scope, each):
                 return False
         return True
 
@@ -93,10 +98,11 @@ class RootsBeside:
             await self._scopes.pop().aclose()
 
 
-async def _sight_now(scope: ScopeCore, shown: BesideTree) -> Sight:
-    return await scope._run(
-        operations.READ, "exec", scope._top, lambda call: sight_of(call, shown.looked_at)
-    )
+async def _still_shows(scope: ScopeCore, shown: BesideTree) -> bool:
+    async def look(call: Call) -> bool:
+        return await commands.still_shows(call, shown.looked_at, shown.sight)
+
+    return await scope._run(operations.READ, "exec", scope._top, look)
 
 
 async def _shown(scope: ScopeCore) -> BesideTree:
@@ -109,7 +115,7 @@ async def _shown(scope: ScopeCore) -> BesideTree:
         looked_at = lends().workplace.look()
         try:
             await looked_at.survey()
-            sight = await sight_of(call, looked_at)
+            sight = await commands.sight_of(call, looked_at)
             await looked_at.show(sight.masked)
             tree = looked_at.tree(f"/roots/{root.kind}/{root.id}", sight.masked)
         except BaseException:

@@ -11,7 +11,7 @@ import copy
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy as copied
-from typing import Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 import msgspec
 
@@ -19,16 +19,23 @@ from bailiwick.call import Target
 from bailiwick.commands import PlacedCopy, SessionNote
 from bailiwick.errors import Closed, ParseError
 from bailiwick.finishing import ended, look_at, to_the_end
-from bailiwick.operations import Command, Network
+from bailiwick.late_module import LateModule
+from bailiwick.operations import Command, Network, environment_of
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.sandbox import CommandLimits, WindowSize
 from bailiwick.scope.commands import CommandVerbs, bounds, words
 from bailiwick.scope.execution import NOTHING, Execution
-from bailiwick.scope.rooms import SessionRoom
 from bailiwick.scope.roots_beside import RootsBeside
 from bailiwick.text.diff import UnifiedDiff
-from bailiwick.verbs.commands import How, Started
-from bailiwick.working_copy import Publish, Published, Wanted, WorkChanges
+from bailiwick.working_copy import Publish, Published, Wanted, WorkChanges, refuse_unchanged
+
+if TYPE_CHECKING:
+    from bailiwick.scope import rooms
+    from bailiwick.verbs import commands
+    from bailiwick.verbs.commands import Started
+else:
+    commands = LateModule("bailiwick.verbs.commands")
+    rooms = LateModule("bailiwick.scope.rooms")
 
 
 class SessionVerbs(CommandVerbs):
@@ -91,7 +98,7 @@ class Session:
         self, scope: SessionVerbs, id: str, copy: PlacedCopy | None, note: SessionNote
     ) -> None:
         self._scope = scope
-        self._room = SessionRoom(id, copy)
+        self._room = rooms.SessionRoom(id, copy)
         self._executions: set[Execution] = set()
         self.id: Final = id
         """Of the session and of its working copy: `bailiwick work show ID`."""
@@ -152,11 +159,13 @@ class Session:
             command = Command(
                 argv=words(argv, shell), cwd=str(scope._canonical(where)), network=network,
                 session=self.id,
-                environment=tuple(f"{name}={value}" for name, value in variables.items()),
+                environment=environment_of(variables),
                 roots=self.roots,
             )  # fmt: skip
             most = scope.limits.session_seconds_max
-            how = How(stdin, bounds(scope.limits, most, timeout, limits), terminal, replayable)
+            how = commands.How(
+                stdin, bounds(scope.limits, most, timeout, limits), terminal, replayable
+            )
             self._room.note = SessionNote(
                 cwd=str(scope._canonical(self.cwd)), env=dict(self.env), roots=self.roots
             )
@@ -213,18 +222,20 @@ class Session:
         commands are under way.
         """
         async with self._unused() as copy:
-            if copy is None:
-                return NOTHING
             only = self._scope._places(paths)
+            if copy is None:
+                refuse_unchanged(only)
+                return NOTHING
             return await self._scope._bring_back(copy, publish, only, merge=merge)
 
     async def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:
         """Give up what was changed: all of it, or these paths with what lies beneath them. Raises
         `Busy` while commands are under way."""
         async with self._unused() as copy:
-            if copy is None:
-                return []
             wanted = Wanted("partial", self._scope._places(paths))
+            if copy is None:
+                refuse_unchanged(wanted.only)
+                return []
             given_up = await self._scope._give_up(copy, wanted)
             if not (await copy.alterations()).any_left:
                 await self._room.forget()

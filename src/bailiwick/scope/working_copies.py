@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from bailiwick import operations
 from bailiwick.call import Call
@@ -24,14 +24,18 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.grant import Core, User
+from bailiwick.late_module import LateModule
 from bailiwick.operations import Command
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.proposal import Proposal
 from bailiwick.scope.core import ScopeCore
 from bailiwick.text.diff import UnifiedDiff
-from bailiwick.verbs.working_copies import bring_back
-from bailiwick.verbs.working_copies.bring_back import withheld_for
 from bailiwick.working_copy import Publish, Published, Wanted, Withheld, WorkChanges, WorkingCopy
+
+if TYPE_CHECKING:
+    from bailiwick.verbs.working_copies import bring_back
+else:
+    bring_back = LateModule("bailiwick.verbs.working_copies.bring_back")
 
 _OF_ONE_PATH = (
     FileAlreadyExists, FileTooLarge, HardlinkRefused, NotARegularFile, ParseError, PermissionDenied,
@@ -198,7 +202,7 @@ class WorkVerbs(ScopeCore):
                 path = None if error.path is None else ScopedPath(error.path)
                 if path is None or path in refused or len(refused) >= _REFUSALS_MAX:
                     raise
-                refused[path] = withheld_for(error, path)
+                refused[path] = bring_back.withheld_for(error, path)
 
     def _bring_back_from(
         self, copy: WorkingCopy, publish: Publish, command: Command

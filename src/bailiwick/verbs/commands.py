@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from bailiwick import sandbox
 from bailiwick.call import Call
-from bailiwick.commands import Commands, DirectorySeen, LendsCommands, PlacedCopy, Visible
+from bailiwick.commands import Commands, DirectorySeen, InSight, LendsCommands, PlacedCopy, Visible
 from bailiwick.errors import NotADirectory, Unsupported
 from bailiwick.finishing import to_the_end
 from bailiwick.grant import Root
@@ -223,6 +224,27 @@ async def sight_of(call: Call, copy: Visible) -> Sight:
     """What whoever calls lets a program see of what the survey has found."""
     writable = "write" in call.grant.access and call.grant.root.trusted
     return Sight(place_of(call.grant.root), await _masked(call, copy), writable)
+
+
+async def still_shows(call: Call, shown: InSight, sight: Sight) -> bool:
+    """Whether whoever calls may see by now what they were shown then: as much of it, and all that
+    others have made or moved in it since. The tree is judged once, as it is now: a command of a
+    session waits for that."""
+    now = await shown.by_now()
+    if now is None:
+        return False
+    by_now = await sight_of(call, now)
+    if now is shown or by_now._replace(masked=sight.masked) != sight:
+        return by_now == sight
+    hidden = set(sight.masked)
+    return hidden.issuperset(by_now.masked) and not _are_any_in(now, hidden - {*by_now.masked})
+
+
+def _are_any_in(tree: Visible, paths: AbstractSet[str]) -> bool:
+    """Whether any of what was masked, and would not be now, is there still."""
+    return bool(paths) and any(
+        each.path in paths or not paths.isdisjoint(each.files) for each in tree.seen()
+    )
 
 
 def view_of(

@@ -7,12 +7,13 @@ process does in that instant is found out by what the store says it has replaced
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 
 from bailiwick.call import Call
 from bailiwick.errors import NotADirectory, PathNotFound
 from bailiwick.meter import NOTHING, Amount
 from bailiwick.model import Stat
+from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Written
 from bailiwick.verbs.walks.tree_size import measure_in
 
@@ -77,10 +78,21 @@ async def reserve_copy(call: Call, source: Handle, destination: Handle) -> None:
 
 
 async def count_removal(call: Call, entry: Handle) -> None:
-    """Take the turn, and note what will be gone."""
+    """Take the turn, and note what will be gone. The removal of a tree may end halfway: what is
+    gone then is found out by what still stands."""
     await call.take_turn(entry.path)
-    size, files = await _content_of(call, entry)
-    call.added = Amount(-size, -files)
+    before = await _content_of(call, entry)
+    call.added = Amount(-before.size, -before.files)
+
+    async def gone() -> Amount:
+        left = NOTHING
+        with suppress(PathNotFound):  # all of it is gone, and what failed came after that
+            left = await _content_of_directory(call, entry.path)
+        # Others may have put something there meanwhile, which is not added by this.
+        return Amount(min(left.size - before.size, 0), min(left.files - before.files, 0))
+
+    if entry.type == "directory":
+        call.added_so_far = gone
 
 
 async def count_move(call: Call, source: Handle, destination: Handle) -> None:
@@ -104,8 +116,12 @@ async def _content_of(call: Call, handle: Handle) -> Amount:
         return Amount(stat.size, 1)
     if stat is None or stat.type != "directory":
         return NOTHING
-    with closing(await call.store.resolve(handle.path, "object")) as top:
-        if top.path != handle.path or top.type != "directory":
+    return await _content_of_directory(call, handle.path)
+
+
+async def _content_of_directory(call: Call, path: ScopedPath) -> Amount:
+    with closing(await call.store.resolve(path, "object")) as top:
+        if top.path != path or top.type != "directory":
             return NOTHING  # it is another one by now, which is not what will be changed
         return Amount(*await measure_in(call.store, top))
 

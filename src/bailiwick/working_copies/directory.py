@@ -11,10 +11,11 @@ import os
 import stat as stat_bits
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
 from typing import Final, NamedTuple
 
-from bailiwick.commands import DirectorySeen, SessionNote
+from bailiwick.changes_made import MOUNTED_SINCE
+from bailiwick.commands import DirectorySeen, SessionNote, Visible
 from bailiwick.errors import BailiwickError, PathNotFound, escape_for_display
 from bailiwick.finishing import in_thread
 from bailiwick.model import KiB
@@ -22,7 +23,7 @@ from bailiwick.paths import RESERVED_PREFIX, NameRule, ScopedPath, parse
 from bailiwick.sandbox import Touched, TouchedKind, Tree
 from bailiwick.working_copies.base_images import BaseImages
 from bailiwick.working_copies.folder import CHUNK_BYTES, Folder, not_read_on, read_on
-from bailiwick.working_copies.lower import Lower, ShownTree, hidden
+from bailiwick.working_copies.lower import Lower, ShownTree, by_now, hidden
 from bailiwick.working_copies.removals import Removals
 from bailiwick.working_copies.survey import CHANGED_SINCE, MOUNTED, Survey
 from bailiwick.working_copy import Alterations, Altered, Base, Dropped, GivingUp, Publishing
@@ -32,6 +33,10 @@ ReadUpper = Callable[[int, int], Iterable[Touched]]
 
 OpenLeft = Callable[[int, str], int]
 """Opens a file that a program left, whatever its mode and that of the directories around it."""
+
+ParentLeft = Callable[[int, str], AbstractContextManager[tuple[int, str]]]
+"""Opens the directory that something stands in that a program left, to change it, whatever the mode
+of it and of those around it; and its name there."""
 
 LetThrough = Callable[[int, str, Callable[[str], Iterable[str]]], None]
 """Has a directory that hid the lower one show it again, but for the names that are told of each
@@ -48,6 +53,7 @@ class Uppers(NamedTuple):
 
     read: ReadUpper
     open_left: OpenLeft
+    parent_left: ParentLeft
     let_through: LetThrough
     gather: Gather
 
@@ -59,6 +65,7 @@ _TORN: Final = (
     "the machine ended before this was flushed, and it may not be whole: what is there can be"
     " fetched by hand from the state directory"
 )
+
 
 _SPECIAL_BITS: Final = 0o7000
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -155,6 +162,9 @@ class DirectoryCopy:
         """Directories come before what lies in them."""
         return self._base.seen()
 
+    async def by_now(self) -> Visible | None:
+        return await by_now(self._lower, self._base, self)
+
     def tree(self, place: str, masked: tuple[str, ...], *, writable: bool, lasting: bool) -> Tree:
         folder = self._folder
         self._is_of_one_command = not lasting
@@ -183,10 +193,11 @@ class DirectoryCopy:
 
     def _alterations(self) -> Alterations:
         upper = self._folder.upper
-        lower = self._shown.directory
+        lower, mounts = self._shown.directory, frozenset(self._lower.mounts())
         reading = _Reading(
-            self._base, upper, lower, self._names, self._uppers.open_left, self._bytes_max
-        )
+            self._base, upper, lower, self._names, self._uppers.open_left, self._bytes_max,
+            mounts,
+        )  # fmt: skip
         reading.all(self._uppers.read(upper, lower))
         self._sources = reading.sources
         changed = [x for x in reading.altered.values() if x.type == "file"]
@@ -198,7 +209,7 @@ class DirectoryCopy:
         if self._folder.is_torn:
             torn = [Dropped(str(each.path), _TORN) for each in altered]
             return Alterations([], [*torn, *reading.unfit], reading.dropped)
-        return Alterations(altered, reading.unfit, reading.dropped, reading.moved)
+        return Alterations(altered, reading.unfit, reading.dropped, reading.moved, mounts)
 
     # --- content ------------------------------------------------------------------------------
 
@@ -279,10 +290,20 @@ class DirectoryCopy:
 
     def _settle(self, now: Mapping[ScopedPath, Base | None]) -> None:
         for path in sorted(now, key=lambda each: each.order, reverse=True):
-            _take_away(self._folder.upper, path)
+            self._take_away(path)
         self._folder.forget_bases(now)
         self._show_again(now)
         self._put_all(now)
+
+    def _take_away(self, path: ScopedPath) -> None:
+        """One name of the upper directory; a directory only if nothing is left in it."""
+        parent_left = self._uppers.parent_left(self._folder.upper, path)
+        with suppress(FileNotFoundError, NotADirectoryError), parent_left as (directory, name):
+            try:
+                os.unlink(name, dir_fd=directory)
+            except IsADirectoryError:
+                with suppress(OSError):
+                    os.rmdir(name, dir_fd=directory)
 
     def _put_all(self, now: Mapping[ScopedPath, Base | None]) -> None:
         for path, base in now.items():
@@ -315,7 +336,7 @@ class DirectoryCopy:
         await in_thread(self._rewrite, path, data)
 
     def _rewrite(self, path: ScopedPath, data: bytes) -> None:
-        with _parent(self._folder.upper, path) as (directory, name):
+        with self._uppers.parent_left(self._folder.upper, path) as (directory, name):
             was = os.stat(name, dir_fd=directory, follow_symlinks=False)
             staged = self._folder.stage(data, stat_bits.S_IMODE(was.st_mode) & ~_SPECIAL_BITS)
             os.rename(staged, name, dst_dir_fd=directory)
@@ -335,14 +356,17 @@ class _Reading:
 
     def __init__(
         self, survey: Survey, upper: int, lower: int, names: NameRule, open_left: OpenLeft,
-        bytes_max: int,
+        bytes_max: int, mounts: Collection[str],
     ) -> None:  # fmt: skip
+        """``mounts`` are the directories that other filesystems are mounted on by now."""
         self._survey = survey
         self._upper = upper
         self._lower = lower
         self._names = names
         self._open_left = open_left
         self._bytes_left = bytes_max
+        self._mounts = mounts
+        self._covered: set[str] = set()
         self.altered: dict[ScopedPath, Altered] = {}
         self.sources: dict[ScopedPath, Source] = {}
         self.unfit: list[Dropped] = []
@@ -362,10 +386,14 @@ class _Reading:
                 self._came_along(touched.path, touched.moved_from, kinds)
 
     def _add(self, touched: Touched) -> None:
+        base = self._survey.get(touched.path)
+        self._drop_beside_mode(touched)
+        was = None if base is None else (base.type, base.mode)
+        if touched.kind == "directory_changed" and was == ("directory", touched.mode):
+            return  # it was compared with what stands there by now
         path = self._path(touched.path)
         if path is None:
             return
-        base = self._survey.get(touched.path)
         match touched.kind:
             case "removed":
                 if base is not None:
@@ -398,10 +426,30 @@ class _Reading:
         if any(part.startswith(RESERVED_PREFIX) for part in path.parts):
             self.unfit.append(Dropped(path, "this name is reserved"))
             return None
-        return path
+        return None if self._mounts and self._is_mounted_over(text) else path
+
+    def _is_mounted_over(self, text: str) -> bool:
+        """Whether what the program saw there lies beneath a filesystem that was mounted since: what
+        stands there now is something else."""
+        if text not in self._covered:
+            for mount in self._mounts:
+                if text == mount or text.startswith(f"{mount}/"):
+                    base = self._survey.get(mount)
+                    is_new = base is None or base.version != MOUNTED
+                    if is_new or (text != mount and self._survey.get(text) is not None):
+                        self.unfit.append(Dropped(escape_for_display(text), MOUNTED_SINCE))
+                        self._covered.add(text)
+                        break
+        return text in self._covered
 
     def _drop(self, text: str, reason: str) -> None:
         self.dropped.append(Dropped(escape_for_display(text), reason))
+
+    def _drop_beside_mode(self, touched: Touched) -> None:
+        if touched.attributes:
+            self._drop(touched.path, "extended attributes are not kept")
+        if touched.acls:
+            self._drop(touched.path, "access control lists are not kept")
 
     def _mode(self, touched: Touched) -> int:
         if touched.mode & _SPECIAL_BITS:
@@ -450,7 +498,7 @@ class _Reading:
             was, base = self._survey.get(text), self._survey.get(there)
             if was is None or _is_covered(there, directory, kinds):
                 continue
-            if (path := self._path(there)) is None:
+            if (path := self._path(there)) is None or self._path(text) is None:
                 continue
             if was.type == "file":
                 touched = Touched(path=there, kind="file_created", mode=was.mode)
@@ -548,13 +596,3 @@ def _hashed(source: Source, bytes_max: int) -> tuple[int, str]:
 def _link_text(top: int, path: str) -> str:
     with _parent(top, path) as (directory, name):
         return os.readlink(name, dir_fd=directory)
-
-
-def _take_away(top: int, path: ScopedPath) -> None:
-    """One name of the upper directory; a directory only if nothing is left in it."""
-    with suppress(FileNotFoundError, NotADirectoryError), _parent(top, path) as (directory, name):
-        try:
-            os.unlink(name, dir_fd=directory)
-        except IsADirectoryError:
-            with suppress(OSError):
-                os.rmdir(name, dir_fd=directory)

@@ -35,6 +35,7 @@ from bailiwick.errors import IoError, PathNotFound, from_os_error
 from bailiwick.finishing import in_thread
 from bailiwick.model import KiB, MiB, Value
 from bailiwick.paths import ScopedPath
+from bailiwick.sparse_files import write_all
 from bailiwick.working_copies.boot_id import boot_id
 from bailiwick.working_copies.done_keys import note_done, was_done
 from bailiwick.working_copies.file_lock import lock_file
@@ -144,7 +145,7 @@ class Folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             file = os.open(_VOLATILE, flags, 0o600, dir_fd=self._directory)
             try:
-                _write_all(file, boot_id())
+                write_all(file, boot_id())
             finally:
                 os.close(file)
 
@@ -256,7 +257,7 @@ class Folder:
         staged = name + ".new"
         file = os.open(staged, _NEW_FLAGS, 0o600, dir_fd=self._directory)
         try:
-            _write_all(file, data)
+            write_all(file, data)
             if durable and not self._flushed_all():
                 os.fsync(file)
         finally:
@@ -326,7 +327,7 @@ class Folder:
     def _add_staged(self, flags: int, data: bytes) -> None:
         file = os.open(_STAGED, flags, 0o600, dir_fd=self._replaced)
         try:
-            _write_all(file, data)
+            write_all(file, data)
         finally:
             os.close(file)
 
@@ -353,7 +354,7 @@ class Folder:
         staged = os.path.join(self.path, "staged")
         file = os.open(staged, _NEW_FLAGS, 0o600)
         try:
-            _write_all(file, data)
+            write_all(file, data)
             os.fchmod(file, mode)
             os.fsync(file)
         finally:
@@ -389,7 +390,7 @@ class Folder:
         name, bases = _base_name(path), self._bases(making=True)
         file = os.open(name + ".new", _NEW_FLAGS, 0o600, dir_fd=bases)
         try:
-            _write_all(file, hashlib.sha256(data).digest() + data)
+            write_all(file, hashlib.sha256(data).digest() + data)
             if durable:
                 os.fsync(file)
         finally:
@@ -570,12 +571,6 @@ def new_id() -> str:
 
 def is_id(text: str) -> bool:
     return len(text) == 11 and text.isascii() and text.isalnum()
-
-
-def _write_all(file: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(file, left) :]
 
 
 # --- what was begun to be read ----------------------------------------------------------------

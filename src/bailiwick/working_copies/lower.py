@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from bailiwick.commands import DirectorySeen
+from bailiwick.commands import DirectorySeen, Visible
 from bailiwick.finishing import in_thread
 from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
@@ -28,11 +28,21 @@ from bailiwick.working_copies.survey import (
     look,
     status_at,
 )
-from bailiwick.working_copies.tree_names import NamesLister, TreeNames, clock_ns, decoded
+from bailiwick.working_copies.tree_names import (
+    NamesLister,
+    TreeNames,
+    can_be_named,
+    clock_ns,
+    decoded,
+)
 from bailiwick.working_copy import Base
 
 _STEP_S: Final = 0.001
 """Between two looks at a clock that goes by 1 to 10 ms."""
+
+_UNTIL_STAGED_S: Final = (0.05, 0.2)
+"""Where something lies under a name of our own, which is for an instant as a rule: what is mounted
+for others would end by it."""
 
 
 class ShownTree(Protocol):
@@ -91,10 +101,31 @@ class Lower(Protocol):
         """What stands at some paths by now."""
         ...
 
+    def mounts(self) -> Collection[str]:
+        """Directories in it that other filesystems are mounted on by now. Blocks."""
+        ...
+
 
 def hidden(lower: Lower, survey: Survey, masked: tuple[str, ...]) -> tuple[str, ...]:
     """What has to be masked of a tree that is shown."""
     return (*masked, *(survey.doors or ())) if lower.masks else ()
+
+
+async def by_now(lower: Lower, survey: Survey, shown: Visible) -> Visible | None:
+    """What shows by now of a tree that was ``shown`` as it was surveyed: where that is the tree
+    itself, others may have made something in it since. None where that is for no program."""
+    if not lower.masks:
+        return shown
+    hidden = survey.doors or ()
+    now = await lower.survey()
+    for pause_s in _UNTIL_STAGED_S:
+        if all(can_be_named(each) for each in now.doors_beside(hidden)):
+            break
+        await asyncio.sleep(pause_s)
+        now = await lower.survey()
+    if now.shows_what(survey):
+        return shown
+    return None if now.doors_beside(hidden) else now
 
 
 class Below(NamedTuple):
@@ -194,6 +225,12 @@ class DirectorySurvey(Survey):
     def seen(self) -> Iterator[DirectorySeen]:
         return self._names.seen()
 
+    def shows_what(self, other: Survey) -> bool:
+        return isinstance(other, DirectorySurvey) and other._names is self._names
+
+    def doors_beside(self, hidden: Collection[str]) -> Collection[str]:
+        return set(self._names.lasting_doors).difference(hidden)
+
     def encoded(self) -> bytes:
         return msgspec.msgpack.encode((self._shown, msgspec.Raw(self._names.encoded)))
 
@@ -255,3 +292,6 @@ class DirectoryLower:
             return {path: look(top, path, self._directory.version_of) for path in paths}
         finally:
             os.close(top)
+
+    def mounts(self) -> Collection[str]:
+        return self._directory.mounts()

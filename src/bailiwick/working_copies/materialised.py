@@ -101,6 +101,9 @@ class MaterialisedLower:
     def recall(self, found: bytes, since: Mapping[str, Base | None]) -> Survey:
         return Survey(by_path(msgspec.msgpack.decode(found, type=dict[bytes, Base])), since)
 
+    def mounts(self) -> Collection[str]:
+        return ()  # nobody mounts anything where it is written out
+
     async def look(self, paths: Collection[ScopedPath]) -> dict[ScopedPath, Base | None]:
         found = {}
         for count, path in enumerate(paths, 1):

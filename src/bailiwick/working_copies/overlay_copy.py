@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
 
-from bailiwick.commands import DirectorySeen, SessionNote
+from bailiwick.changes_made import MOUNTED_SINCE, mounted_around, mounts_in
+from bailiwick.commands import DirectorySeen, SessionNote, Visible
 from bailiwick.errors import PathNotFound, Unsupported
 from bailiwick.finishing import ends_where_it_is_left, in_thread, to_the_end
 from bailiwick.nodes import ROOT_ID, Node
@@ -22,7 +23,14 @@ from bailiwick.versions import Stale
 from bailiwick.working_copies.folder import Folder
 from bailiwick.working_copies.overlay_record import LOWER, RecordEntry, in_order
 from bailiwick.working_copies.overlay_store import OverlayStore
-from bailiwick.working_copy import Alterations, Altered, Base, GivingUp, Publishing
+from bailiwick.working_copy import (
+    Alterations,
+    Altered,
+    Base,
+    Dropped,
+    GivingUp,
+    Publishing,
+)
 
 
 class OverlayCopy:
@@ -50,7 +58,7 @@ class OverlayCopy:
     async def finish(self) -> None:
         """The overlay is closed: where it holds nothing, nothing of it is left."""
         try:
-            if not self._record.bases or not (await self.alterations()).altered:
+            if not self._record.bases or not (await self.alterations()).any_left:
                 await in_thread(self._folder.remove)
         finally:
             self.let_go()
@@ -62,8 +70,21 @@ class OverlayCopy:
     # --- what was changed ---------------------------------------------------------------------
 
     async def alterations(self) -> Alterations:
+        mounts = mounts_in(self._store.lower)
         async with self._store.lock:
-            return Alterations([each async for each in self._altered()], [], [])
+            altered: list[Altered] = []
+            covered: list[Dropped] = []
+            async for each in self._altered():
+                if self._is_as_mounted(each.path, mounts):
+                    altered.append(each)
+                else:
+                    covered.append(Dropped(each.path, MOUNTED_SINCE))
+            return Alterations(altered, covered, [], mounts=mounts)
+
+    def _is_as_mounted(self, path: ScopedPath, mounts: frozenset[str] | None) -> bool:
+        """Whether what stands below is in the filesystem that it was in when it was touched: else
+        it is something else, whatever its name and its mode."""
+        return mounted_around(path, mounts or ()) == self._record.mounted.get(path)
 
     async def _altered(self) -> AsyncGenerator[Altered, None]:
         for path in in_order(self._record.bases):
@@ -78,11 +99,17 @@ class OverlayCopy:
                 if base is None or base.type != "directory" or base.mode != node.mode:
                     yield Altered(path, "directory", base, node.mode, mark=_mark(node))
             elif node.type == "symlink":
+                if node.id == LOWER + path and await self._stands_below(path, base):
+                    continue  # it has come back: of one that leads out, the text says nothing
                 text = node.data.decode()
                 yield Altered(path, "symlink", base, size=len(text), target=text, mark=_mark(node))
             else:
                 mark, node = _mark(node), await self._store.hashed_node(node)
                 yield Altered(path, "file", base, node.mode, node.size, node.sha256, mark=mark)
+
+    async def _stands_below(self, path: ScopedPath, base: Base | None) -> bool:
+        stat = await self._store.stat_below(path)
+        return base is not None and stat is not None and stat.version == base.version
 
     async def node_at(self, path: ScopedPath) -> Node | None:
         node: Node | None = None
@@ -147,13 +174,19 @@ class OverlayCopy:
         if not self._lives:
             await in_thread(self._folder.remove)
         elif seen is not None:
-            await self.settle([each.path for each in seen.altered], seen)
+            covered = {str(each.path) for each in seen.unfit}
+            async with self._store.lock:
+                marks = {each.path: each.mark for each in seen.altered}
+                marks |= {x.path: x.mark async for x in self._altered() if x.path in covered}
+                keeping = self._keep_all_but(frozenset(marks), marks)
+                await to_the_end(keeping, ends_where_it_is_left)
 
     async def _keep_all_but(
         self, settled: frozenset[ScopedPath], seen: Mapping[ScopedPath, str | None]
     ) -> None:
         """Write down anew what is left, over the tree as it is now: also what was changed again
         since somebody looked, for which that is what it was changed from."""
+        mounts, anew = mounts_in(self._store.lower) or (), set[ScopedPath]()
         rebuilt, known = _Rebuilt(self, self._store), frozenset(self._record.bases)
         async for each in self._altered():
             base = each.base
@@ -161,8 +194,11 @@ class OverlayCopy:
                 if each.mark == seen.get(each.path, ""):
                     continue
                 base = await self._store.base_at(each.path)
+                anew.add(each.path)
             await rebuilt.add(each.path, base, await self.node_at(each.path))
-        await in_thread(self._write_anew, rebuilt.entry, known)
+        entry = rebuilt.entry
+        entry.mounted = self._record.mounted_of(entry.bases, anew, mounts)
+        await in_thread(self._write_anew, entry, known)
 
     def _write_anew(self, entry: RecordEntry, known: frozenset[ScopedPath]) -> None:
         """In one go: an image that is no longer true must not be found."""
@@ -180,8 +216,9 @@ class OverlayCopy:
 
     async def _look_again(self, paths: Collection[ScopedPath]) -> None:
         """What stands there by now is what changes are compared with."""
+        mounts = mounts_in(self._store.lower) or ()
         bases = {path: await self._store.base_at(path) for path in paths}
-        await in_thread(self._record.append, self._record.with_bases(bases))
+        await in_thread(self._record.append, self._record.with_bases(bases, mounts))
 
     async def rewrite(self, path: ScopedPath, data: bytes, seen: Alterations) -> None:
         async with self._store.lock:
@@ -202,6 +239,9 @@ class OverlayCopy:
         raise _no_programs()
 
     def seen(self) -> Iterable[DirectorySeen]:
+        raise _no_programs()
+
+    async def by_now(self) -> Visible | None:
         raise _no_programs()
 
     async def show(self, masked: tuple[str, ...]) -> None:

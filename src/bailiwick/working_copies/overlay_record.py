@@ -20,10 +20,12 @@ from typing import Final
 
 import msgspec
 
+from bailiwick.changes_made import mounted_around
 from bailiwick.errors import IoError
 from bailiwick.model import MiB
 from bailiwick.nodes import ROOT_ID, Node
 from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.sparse_files import write_all
 from bailiwick.working_copies.folder import Folder
 from bailiwick.working_copy import Base
 
@@ -41,13 +43,15 @@ _LOG_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_
 
 
 class RecordEntry(msgspec.Struct, array_like=True):
-    """One change of the record. ``anew`` forgets all that was before."""
+    """One change of the record. ``anew`` forgets all that was before. ``mounted`` tells of bases
+    that lay in a filesystem which was mounted in the tree, with where."""
 
     put: list[Node] = []
     gone: list[str] = []
     hidden: list[tuple[str, str]] = []
     bases: dict[str, Base | None] = {}
     anew: bool = False
+    mounted: dict[str, str] = {}
 
 
 class OverlayRecord:
@@ -65,6 +69,8 @@ class OverlayRecord:
         """Names of the lower tree that do not show, by directory."""
         self.bases: dict[ScopedPath, Base | None] = {}
         """What stood in the lower tree at each path that was touched, when it was touched first."""
+        self.mounted: dict[ScopedPath, str] = {}
+        """Where the filesystem was mounted that it lay in, if it was not that of the tree."""
 
     # --- opening ------------------------------------------------------------------------------
 
@@ -124,7 +130,7 @@ class OverlayRecord:
     def _add(self, frame: bytes) -> None:
         end = os.fstat(self._log).st_size
         try:
-            _write_all(self._log, frame)
+            write_all(self._log, frame)
             os.fsync(self._log)
         except OSError:
             os.ftruncate(self._log, end)
@@ -135,7 +141,7 @@ class OverlayRecord:
         folder = self._folder.directory
         log = os.open("record.new", _LOG_FLAGS | os.O_TRUNC, 0o600, dir_fd=folder)
         try:
-            _write_all(log, frame)
+            write_all(log, frame)
             os.fsync(log)
             os.rename("record.new", "record", src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
@@ -147,6 +153,7 @@ class OverlayRecord:
     def _take(self, entry: RecordEntry) -> None:
         if entry.anew:
             self.nodes, self.names, self.hidden, self.bases = {}, {}, set(), {}
+            self.mounted = {}
         for each in entry.gone:
             self._drop(each)
         for node in entry.put:
@@ -155,7 +162,11 @@ class OverlayRecord:
             self.names.setdefault(node.parent, {})[node.name] = node.id
         self.hidden |= set(entry.hidden)
         for path, base in entry.bases.items():
-            self.bases.setdefault(ScopedPath(path), base)
+            place = ScopedPath(path)
+            if place not in self.bases:
+                self.bases[place] = base
+                if (mount := entry.mounted.get(path)) is not None:
+                    self.mounted[place] = mount
 
     def _drop(self, node_id: str) -> None:
         node = self.nodes.pop(node_id, None)
@@ -166,10 +177,29 @@ class OverlayRecord:
             if not names:
                 del self.names[node.parent]
 
-    def with_bases(self, bases: Mapping[ScopedPath, Base | None]) -> RecordEntry:
-        """The whole of the record, with other bases for some paths."""
+    def with_bases(
+        self, bases: Mapping[ScopedPath, Base | None], mounts: Collection[str]
+    ) -> RecordEntry:
+        """The whole of the record, with other bases for some paths, by those ``mounts``."""
         known = {str(path): base for path, base in (self.bases | dict(bases)).items()}
-        return RecordEntry(list(self.nodes.values()), [], sorted(self.hidden), known, anew=True)
+        return RecordEntry(
+            list(self.nodes.values()), [], sorted(self.hidden), known, anew=True,
+            mounted=self.mounted_of(known, frozenset(bases), mounts),
+        )  # fmt: skip
+
+    def mounted_of(
+        self, bases: Iterable[str], anew: Collection[ScopedPath], mounts: Collection[str]
+    ) -> dict[str, str]:
+        """Which of some bases lie in mounted filesystems, and where those are: of those that are
+        known that stays, but for some that were looked at ``anew``, by those ``mounts``."""
+        found: dict[str, str] = {}
+        for text in bases:
+            path = ScopedPath(text)
+            is_known = path in self.bases and path not in anew
+            mount = self.mounted.get(path) if is_known else mounted_around(path, mounts)
+            if mount is not None:
+                found[text] = mount
+        return found
 
     # --- content ------------------------------------------------------------------------------
 
@@ -245,7 +275,7 @@ class Writing:
         self._size = 0
 
     def add(self, chunk: bytes) -> None:
-        _write_all(self._file, chunk)
+        write_all(self._file, chunk)
         self._digest.update(chunk)
         self._size += len(chunk)
 
@@ -256,12 +286,6 @@ class Writing:
 
     def close(self) -> None:
         os.close(self._file)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(file, left) :]
 
 
 def origin_of(node_id: str) -> str | None:

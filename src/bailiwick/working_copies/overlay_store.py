@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
+from bailiwick.changes_made import mounts_in
 from bailiwick.errors import (
     BailiwickError,
     HashMismatch,
@@ -246,6 +247,7 @@ class OverlayStore(NodeStore):
 
     async def _commit(self, put: Sequence[Node], gone: Sequence[Node]) -> None:
         record = self.record
+        mounts = mounts_in(self.lower) or ()
         put = [*await self._above(put), *put]
         bases: dict[str, Base | None] = {}
         hidden: list[tuple[str, str]] = []
@@ -259,6 +261,8 @@ class OverlayStore(NodeStore):
         )
         for node in put:
             await self._arrives(node, put, bases, moved=node.id in moved)
+        if mounts:
+            entry.mounted = record.mounted_of(bases, (), mounts)
         await in_thread(record.append, entry)
 
     async def _above(self, put: Sequence[Node]) -> list[Node]:

@@ -12,15 +12,24 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
+from bailiwick.changes_made import (
+    OpenedAround,
+    finish_move,
+    open_directories,
+    opened_for_all,
+    shut_directories,
+    stands,
+)
 from bailiwick.errors import BailiwickError, Busy, PathNotFound
 from bailiwick.finishing import in_thread
-from bailiwick.publication import paths_of, publish, stands, take_back
+from bailiwick.lying_aside import forget_all
+from bailiwick.publication import paths_of, publish, take_back
 from bailiwick.store import Store
 from bailiwick.versions import Marks, Plan, Stale, Touch, recalls
 from bailiwick.working_copies.directory import DirectoryCopy
 from bailiwick.working_copies.overlay_copy import OverlayCopy
 from bailiwick.working_copies.workplace import DirectoryWorkplace
-from bailiwick.working_copy import GivingUp, Publishing, WorkingCopy
+from bailiwick.working_copy import Alterations, GivingUp, Publishing, WorkingCopy
 
 _log = logging.getLogger("bailiwick.working_copies")
 
@@ -77,6 +86,12 @@ async def _bring_back(copy: DirectoryCopy | OverlayCopy, store: Store, what: Pub
         await copy.note_done(what.mark.key)
     for path in what.partly & brought:
         await copy.rebase(path, what.merged[path])
+    were_done = frozenset(done)
+    undone = [each for each in what.plan.touches if each not in were_done]
+    if _lies_nowhere_else(undone, found):
+        _log.warning("some of what was being brought back is kept in %s", copy.folder.path)
+        await copy.publishing(what._replace(plan=Plan(undone)))
+        return
     await copy.settle(brought - what.partly - what.kept, found)
     await copy.publishing(None)
     left = await copy.alterations()
@@ -84,11 +99,31 @@ async def _bring_back(copy: DirectoryCopy | OverlayCopy, store: Store, what: Pub
         await copy.discard(left)
 
 
+def _lies_nowhere_else(undone: Sequence[Touch], found: Alterations) -> bool:
+    """Whether something could not be brought back that came along with a directory which was moved:
+    it is gone from where it lay, and was only put aside."""
+    there = {each.path for each in found.altered}
+    return any(
+        each.type == "file" and each.kind == "created" and each.path not in there for each in undone
+    )
+
+
 async def _done(store: Store, what: Publishing, copy: WorkingCopy) -> Sequence[Touch]:
     """What stands in the tree by then: of a store with transactions all of it, or nothing."""
     touches = what.plan.touches
     if "Branches" not in store.powers:
-        return [each for each in touches if await _is_done(store, each, what, copy)]
+        around = OpenedAround(store)
+        try:
+            await around.open(what.shut)
+            await open_directories(store, touches)
+            each_alone = what._replace(shut={})
+            done = [each for each in touches if await _is_done(store, each, each_alone, copy)]
+            await forget_all(store, what.aside)
+            await shut_directories(store, touches)
+            await around.close(what.shut, done)
+        finally:
+            around.release()
+        return done
     log, key = recalls(store), what.mark.key
     if log is not None and key is not None and await log.made_under(key) is not None:
         return touches
@@ -104,9 +139,11 @@ async def _done(store: Store, what: Publishing, copy: WorkingCopy) -> Sequence[T
 
 async def _is_done(store: Store, touch: Touch, what: Publishing, copy: WorkingCopy) -> bool:
     """Do one change, unless it was done already."""
-    if await stands(store, touch):
-        return True
+    touch = opened_for_all(touch)
     try:
+        await finish_move(store, touch)
+        if await stands(store, touch):
+            return True
         await publish(store, what._replace(plan=Plan([touch._replace(beneath=False)])), copy)
     except (BailiwickError, Stale):
         return False

@@ -7,6 +7,7 @@ descriptors do for any depth. No link is followed.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import secrets
 from collections import deque
@@ -18,6 +19,8 @@ _LIST_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH_FLAGS: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _GONE: Final = ".gone"
+
+_log = logging.getLogger("bailiwick.working_copies")
 
 
 class PutAside:
@@ -41,9 +44,13 @@ def sweep(parent: str) -> None:
     """Remove what killed processes were taking away from a directory."""
     for name in os.listdir(parent):
         if name.endswith(_GONE):
-            # Its process lives, or another is quicker.
-            with suppress(OSError), _alone_with(parent, name) as top:
-                remove_tree(top, name)
+            try:
+                with _alone_with(parent, name) as top:
+                    remove_tree(top, name)
+            except (BlockingIOError, FileNotFoundError):
+                pass  # its process lives, or another is quicker
+            except OSError:
+                _log.warning("what a killed process left could not be removed", exc_info=True)
 
 
 @contextmanager
@@ -93,10 +100,11 @@ def _entered(parent: int, name: str) -> int:
 
 
 def _emptied(directory: int, top: int, prefix: str, waiting: deque[str]) -> None:
-    """Unlink all but the directories in it, which come to stand in ``top``."""
+    """Unlink all but the directories in it, which come to stand in ``top``. Files go first: on a
+    full disk there is no room for more names."""
     with os.scandir(directory) as entries:
-        found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
-    for name, is_directory in found:
+        found = [(each.is_dir(follow_symlinks=False), each.name) for each in entries]
+    for is_directory, name in sorted(found):
         if not is_directory:
             os.unlink(name, dir_fd=directory)
         elif directory == top:

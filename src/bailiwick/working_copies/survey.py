@@ -10,7 +10,7 @@ import itertools
 import os
 import stat as stat_bits
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, TypeVar
 
@@ -95,6 +95,15 @@ class Survey:
                 directory, _, name = path.rpartition("/")
                 listed[directory].append(name)
         return itertools.starmap(directory_seen, listed.items())
+
+    def shows_what(self, other: Survey) -> bool:
+        """Whether it found the names, and nothing else, that another survey of the tree found."""
+        return False
+
+    def doors_beside(self, hidden: Collection[str]) -> Collection[str]:
+        """What it found that no program may see, whatever the rules are, and that is not
+        ``hidden``."""
+        return ()
 
     def put(self, path: str, base: Base | None) -> None:
         """What stands at one path by now."""

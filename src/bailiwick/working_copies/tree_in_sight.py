@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bailiwick.commands import DirectorySeen
+from bailiwick.commands import DirectorySeen, Visible
 from bailiwick.sandbox import Tree
-from bailiwick.working_copies.lower import Lower, ShownTree, hidden
+from bailiwick.working_copies.lower import Lower, ShownTree, by_now, hidden
 from bailiwick.working_copies.survey import Survey
 
 
@@ -24,6 +24,9 @@ class TreeInSight:
     def seen(self) -> Iterator[DirectorySeen]:
         """Directories come before what lies in them."""
         return self._survey.seen()
+
+    async def by_now(self) -> Visible | None:
+        return await by_now(self._lower, self._survey, self)
 
     async def show(self, masked: tuple[str, ...]) -> None:
         self._shown = await self._lower.show(self._survey, masked)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from bailiwick import sparse_files
 from bailiwick.errors import Unsupported, from_os_error
 from bailiwick.model import EntryType
 
@@ -122,10 +123,8 @@ def _entered(top: int, path: str, way: list[tuple[str, int]]) -> int:
 
 
 def write_all(file: int, data: bytes) -> None:
-    left = memoryview(data)
     with _told():
-        while left:
-            left = left[os.write(file, left) :]
+        sparse_files.write_all(file, data)
 
 
 @contextmanager

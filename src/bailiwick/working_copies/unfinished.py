@@ -3,6 +3,7 @@ after a kill goes on from there."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +21,7 @@ def readable() -> Generator[None, None, None]:
     """A record that says nothing, or something else, is damaged: whoever asked is told that."""
     try:
         yield
-    except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
+    except (msgspec.MsgspecError, AttributeError, LookupError, TypeError, ValueError):
         raise IoError(
             "the record of this working copy is damaged",
             hint="what it holds can be fetched by hand from the state directory",
@@ -39,6 +40,11 @@ def encode_publishing(what: Publishing) -> bytes:
             "partly": sorted(what.partly),
             "taken_back": what.taken_back,
             "kept": sorted(what.kept),
+            "held": dict(what.held),
+            "leading": dict(what.leading),
+            "shut": dict(what.shut),
+            "mounts": None if what.mounts is None else sorted(map(os.fsencode, what.mounts)),
+            "aside": dict(what.aside),
         },
         enc_hook=str,
     )
@@ -48,6 +54,7 @@ def decode_publishing(data: bytes) -> Publishing:
     """Raises `IoError` for what is damaged."""
     with readable():
         found: dict[str, Any] = msgspec.msgpack.decode(data)
+        mounts = found.get("mounts")
         touches = [
             Touch(*fields)._replace(
                 path=ScopedPath(fields[0]),
@@ -62,6 +69,11 @@ def decode_publishing(data: bytes) -> Publishing:
             {ScopedPath(path): data for path, data in found.get("merged", {}).items()},
             frozenset(map(ScopedPath, found.get("partly", ()))), found.get("taken_back"),
             frozenset(map(ScopedPath, found.get("kept", ()))),
+            {ScopedPath(path): sha256 for path, sha256 in found.get("held", {}).items()},
+            {ScopedPath(path): target for path, target in found.get("leading", {}).items()},
+            {ScopedPath(path): mode for path, mode in found.get("shut", {}).items()},
+            None if mounts is None else frozenset(map(os.fsdecode, mounts)),
+            {ScopedPath(path): ScopedPath(at) for path, at in found.get("aside", {}).items()},
         )  # fmt: skip
 
 

@@ -4,13 +4,16 @@ record."""
 import contextlib
 import errno
 import os
+import threading
 
 import pytest
 
 import bailiwick
 from bailiwick.build.governed import Authority
+from bailiwick.fronts.fuse.content import OpenContents
 from bailiwick.portal import Portal
 from tests.fronts.fuse.mounts import mounted, needs_fuse
+from tests.waiting import PATIENCE_S
 
 pytestmark = [needs_fuse, pytest.mark.spec("FUSE-1")]
 
@@ -117,6 +120,70 @@ def test_a_person_is_asked_while_the_program_waits(tmp_path):
     assert [question.target for question in asked] == ["asked/new", "asked/file"]
     assert (tmp_path / "project" / "asked" / "new").read_text() == "agreed to"
     assert (tmp_path / "project" / "asked" / "file").read_text() == "asked"
+
+
+@contextlib.contextmanager
+def refusing(tmp_path):
+    """A mount for an agent of whom nobody agrees to what is written in ``asked``."""
+
+    async def answer(approval):
+        return "no"
+
+    with governed(tmp_path) as (_, scope, _):
+        scope = scope.with_caller("fuse", asker=answer)
+        with mounted(scope, tmp_path / "mnt") as top:
+            yield top / "asked"
+
+
+def test_what_was_refused_is_shown_to_nobody_who_comes_before_the_kernel_lets_go_of_it(
+    tmp_path, monkeypatch
+):
+    lets_go, closed = threading.Event(), OpenContents.closed
+
+    def closed_late(contents, node, *, wrote):
+        assert not wrote or lets_go.wait(PATIENCE_S)
+        closed(contents, node, wrote=wrote)
+
+    monkeypatch.setattr(OpenContents, "closed", closed_late)
+    with refusing(tmp_path) as asked:
+        try:
+            assert (asked / "file").read_text() == "asked"
+            assert number((asked / "file").write_text, "not agreed to") == errno.EACCES
+            assert (asked / "file").read_text() == "asked"
+            assert (asked / "file").stat().st_size == len("asked")
+            assert number((asked / "new").write_text, "not agreed to") == errno.EACCES
+            assert number((asked / "new").read_text) == errno.ENOENT
+            assert os.listdir(asked) == ["file"]
+        finally:
+            lets_go.set()
+
+
+def test_who_reads_a_file_on_does_not_keep_what_was_refused(tmp_path):
+    with refusing(tmp_path) as asked, open(asked / "file", encoding="utf-8") as reader:
+        assert reader.read() == "asked"
+        assert number((asked / "file").write_text, "not agreed to") == errno.EACCES
+        reader.seek(0)
+        assert reader.read() == "asked"
+        assert (asked / "file").read_text() == "asked"
+
+
+def test_who_still_writes_what_was_refused_goes_on_with_it(tmp_path):
+    answers = ["no", "once"]
+
+    async def answer(approval):
+        return answers.pop(0)
+
+    with governed(tmp_path) as (_, scope, _):
+        scope = scope.with_caller("fuse", asker=answer)
+        with mounted(scope, tmp_path / "mnt") as top:
+            with open(top / "asked" / "file", "wb", buffering=0) as file:
+                file.write(b"written ")
+                assert number(os.fsync, file.fileno()) == errno.EACCES
+                # One that was lent is closed: who lent it writes still.
+                os.close(os.dup(file.fileno()))
+                file.write(b"in two parts")
+            assert (top / "asked" / "file").read_text() == "written in two parts"
+    assert answers == []
 
 
 def test_what_is_revoked_ends_at_once(tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bailiwick.errors import Unsupported
 
 try:
-    import fsspec  # type: ignore[import-untyped]  # noqa: F401
+    import fsspec  # noqa: F401
 except ImportError:
     raise Unsupported(
         "this needs the package fsspec", hint="pip install 'bailiwick[fsspec]'"

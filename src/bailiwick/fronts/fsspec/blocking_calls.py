@@ -13,8 +13,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from fsspec.asyn import mirror_sync_methods  # type: ignore[import-untyped]
-from fsspec.exceptions import FSTimeoutError  # type: ignore[import-untyped]
+from fsspec.asyn import mirror_sync_methods
+from fsspec.exceptions import FSTimeoutError
 
 from bailiwick.handed_over import HandedOver
 

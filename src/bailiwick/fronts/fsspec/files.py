@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
-from fsspec.asyn import AbstractAsyncStreamedFile  # type: ignore[import-untyped]
-from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
+from fsspec.asyn import AbstractAsyncStreamedFile
+from fsspec.spec import AbstractBufferedFile
 
 from bailiwick.errors import FileAlreadyExists, IsADirectory
 from bailiwick.fronts.fsspec.blocking_calls import sync

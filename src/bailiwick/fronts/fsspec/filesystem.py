@@ -16,8 +16,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from fsspec.asyn import AsyncFileSystem, has_magic  # type: ignore[import-untyped]
-from fsspec.utils import isfilelike, stringify_path  # type: ignore[import-untyped]
+from fsspec.asyn import AsyncFileSystem, has_magic
+from fsspec.utils import isfilelike, stringify_path
 
 from bailiwick.errors import (
     DirectoryNotEmpty,

@@ -20,8 +20,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from fsspec.asyn import AsyncFileSystem, sync  # type: ignore[import-untyped]
-from fsspec.config import apply_config  # type: ignore[import-untyped]
+from fsspec.asyn import AsyncFileSystem, sync
+from fsspec.config import apply_config
 
 from bailiwick.errors import ParseError, RootNotFound, Unauthenticated, escape_for_display
 from bailiwick.fronts.fsspec.blocking_calls import wait_for_the_end

@@ -268,11 +268,21 @@ class OpenContents:
                 node.writers -= 1
                 if node.writers == 0 and not node.is_gone:
                     self._publish_at_last(node)
+                    self.give_up(node)
             else:
                 node.readers -= 1
             if not node.is_open:
                 self._let_go(node)
         self._nodes.closed(node)
+
+    def give_up(self, node: FuseNode) -> None:
+        """What was refused goes with the last who wrote it: whoever reads the file on, or opens it,
+        has what stands there."""
+        with node.lock:
+            staged = node.staged
+            if staged is not None and staged.dirty and staged.told:
+                self._let_go(node)
+                node.cached = None  # the kernel has pages of what was refused
 
     def _let_go(self, node: FuseNode) -> None:
         if node.staged is not None:

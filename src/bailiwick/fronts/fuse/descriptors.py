@@ -21,6 +21,11 @@ def writes_still(pid: int, ino: int) -> bool:
     return any(_writes(descriptor, ino) for descriptor in descriptors)
 
 
+def is_written(ino: int) -> bool:
+    """Whether any process that can be seen has a descriptor open to write the file."""
+    return any(writes_still(int(entry), ino) for entry in os.listdir("/proc") if entry.isdecimal())
+
+
 def _writes(descriptor: Path, ino: int) -> bool:
     try:
         rows = dict(

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from bailiwick.errors import BailiwickError, PathOutsideWorkspace, SymlinkEscape
 from bailiwick.fronts.fuse import protocol
-from bailiwick.fronts.fuse.descriptors import writes_still
+from bailiwick.fronts.fuse.descriptors import is_written, writes_still
 from bailiwick.fronts.fuse.nodes import FuseNode
 from bailiwick.fronts.fuse.protocol import FuseAttributes, Op, RequestHead
 from bailiwick.fronts.fuse.tree import ListedDirectory, MountedTree
@@ -230,8 +230,16 @@ class Answering:
         file = self._files[protocol.HANDLE.unpack_from(body)[0]]
         if not file.writes or file.node.staged is None:
             return b""
-        if not any(writes_still(pid, file.node.ino) for pid in {head.pid, file.opener}):
+        if any(writes_still(pid, file.node.ino) for pid in {head.pid, file.opener}):
+            return b""
+        try:
             self._contents.publish(file.node)
+        except (BailiwickError, OSError):
+            # That the file is let go of comes later, by another thread. Whoever opens it first
+            # would find what was refused.
+            if not is_written(file.node.ino):
+                self._contents.give_up(file.node)
+            raise
         return b""
 
     def _fsync(self, head: RequestHead, body: memoryview) -> bytes:

@@ -404,8 +404,9 @@ async def bring(
 
     def act(plan: Plan) -> BringBack:
         mark = call.mark or Mark(str(call.grant.subject), call.request_id)
-        what = Publishing(plan, drawn.over, mark, call.limits.max_file_bytes)
-        return BringBack(call.handle, plan, copy, what, frozenset(drawn.settled), found)
+        what = Publishing(plan, drawn.over, mark, call.limits.max_file_bytes, mounts=found.mounts)
+        settled = frozenset(drawn.settled)
+        return BringBack(call.handle, plan, copy, what, settled, found, named=ScopedPath)
 
     work = Work(plan_it, act)
     return await (look if preview else propose)(call, ignores, work, undone)

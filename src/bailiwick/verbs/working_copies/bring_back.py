@@ -98,9 +98,9 @@ async def bring_back(
         mark = call.mark or Mark(str(call.grant.subject), call.request_id, key=call.caller.key)
         what = Publishing(
             plan, drawn.over, mark, call.limits.max_file_bytes, drawn.merged, drawn.partly,
-            kept=drawn.kept,
+            kept=drawn.kept, mounts=found.mounts,
         )  # fmt: skip
-        return BringBack(call.handle, plan, copy, what, settled, found)
+        return BringBack(call.handle, plan, copy, what, settled, found, named=known.nearest)
 
     differences = partial(_differences, call, copy, found, drawn.merged)
     work = Work(
@@ -192,7 +192,10 @@ async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> Unified
     found = {each.path: each for each in (await copy.alterations()).altered}
     altered = found.get(path)
     if altered is None or not may_with(call, altered, METADATA):
-        raise PathNotFound("was not changed in this working copy", path=path)
+        raise PathNotFound(
+            "was not changed in this working copy", path=path,
+            hint="`changes` and `bailiwick work show` tell what was changed",
+        )  # fmt: skip
     if not may_with(call, altered, READ):
         raise PolicyDenied("what stands there may not be read", path=path)
     return await _difference(call, copy, altered)
@@ -250,7 +253,12 @@ def _changes(known: KnownPlaces, touches: Sequence[Touch]) -> Iterator[WorkChang
             if kind == "deleted":
                 continue
             kind, origin = "created", None
-        yield WorkChange(path=each.path, kind=kind, type=each.type, origin=origin)
+        sets_mode = each.sets_mode and kind not in ("created", "deleted")
+        yield WorkChange(
+            path=each.path, kind=kind, type=each.type, origin=origin,
+            mode_before=each.mode_before if sets_mode else None,
+            mode=each.mode if sets_mode else None,
+        )  # fmt: skip
 
 
 # --- what may be ------------------------------------------------------------------------------
@@ -260,7 +268,7 @@ def _sift(
     call: Call, drawn: Drawn, found: Alterations, wanted: Wanted, known: KnownPlaces
 ) -> _Sifted:
     """Leave out what is refused, and what cannot come or go without it."""
-    refused: dict[ScopedPath, Withheld] = {}
+    refused = {path: withheld_for(error, path) for path, error in drawn.shut.items()}
     origins = found.origins()
     for touch in drawn.touches:
         refusal = wanted.refused.get(touch.path) or _refusal(call, touch, origins.get(touch.path))

@@ -13,6 +13,7 @@ from bailiwick.errors import (
     HashMismatch,
     ParseError,
     PathNotFound,
+    PermissionDenied,
     PolicyDenied,
 )
 from bailiwick.finishing import in_thread
@@ -53,7 +54,7 @@ async def version_at(call: Call, path: ScopedPath) -> str:
     """By what it is known whether something else stands at a place of the tree."""
     try:
         entry = await unfollowed(call.store, path)
-    except PathNotFound:
+    except (PathNotFound, PermissionDenied):
         return ""
     with closing(entry):
         if entry.type in (None, "directory"):  # what lies in one is no part of it

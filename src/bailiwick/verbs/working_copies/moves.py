@@ -61,7 +61,7 @@ class _Forest:
                 str(each.path.relative_to(top.path)) if each is not top else "",
                 each.type,
                 0 if each.type != "file" else each.size or each.size_before,
-                each.mode if each.kind == "created" else each.mode_before,
+                _mode(each),
                 each.target,
             )
             for each in (top, *self.beneath(top))
@@ -211,3 +211,10 @@ def _moved(origin: Touch, arrived: Touch) -> Touch:
         kind="moved", origin=origin.path, size_before=origin.size_before,
         sha256_before=arrived.sha256, mode_before=origin.mode_before,
     )  # fmt: skip
+
+
+def _mode(touch: Touch) -> int | None:
+    """Of what comes or goes; links have none of their own."""
+    if touch.type == "symlink":
+        return None
+    return touch.mode if touch.kind == "created" else touch.mode_before

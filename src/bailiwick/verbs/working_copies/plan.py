@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Final, NamedTuple
 
 from bailiwick.call import Call
-from bailiwick.errors import PathNotFound
+from bailiwick.errors import PathNotFound, PermissionDenied
 from bailiwick.model import EntryType
 from bailiwick.operations import READ
 from bailiwick.paths import ScopedPath
@@ -43,7 +43,8 @@ class Drawn(NamedTuple):
     it to. What is ``settled`` is in the tree already, whoever brought it there. ``merged`` is what
     files become that are brought as they stand neither here nor there; of those that are
     ``partly`` brought something is left, and so it is of those that are ``kept``, which others have
-    changed as well: what they are compared with stays what it was."""
+    changed as well: what they are compared with stays what it was. Where the machine lets nobody
+    look it is ``shut``."""
 
     touches: list[Touch]
     over: dict[ScopedPath, str]
@@ -52,6 +53,7 @@ class Drawn(NamedTuple):
     merged: dict[ScopedPath, bytes]
     partly: frozenset[ScopedPath]
     kept: frozenset[ScopedPath]
+    shut: dict[ScopedPath, PermissionDenied]
 
 
 class _Now(NamedTuple):
@@ -71,7 +73,7 @@ async def draw(call: Call, copy: WorkingCopy, found: Alterations, wanted: Wanted
     for count, each in enumerate(altered, 1):
         if count % _PATHS_BETWEEN_PAUSES == 0:
             await asyncio.sleep(0)
-        await drawing.add(each)
+        await (drawing.add_where_left if each.path in wanted.leaves else drawing.add)(each)
     return await drawing.finished()
 
 
@@ -101,6 +103,7 @@ class _Drawing:
         self._merged: dict[ScopedPath, bytes] = {}
         self._partly: set[ScopedPath] = set()
         self._kept: set[ScopedPath] = set()
+        self._shut: dict[ScopedPath, PermissionDenied] = {}
 
     async def finished(self) -> Drawn:
         goes = sorted(self._goes, key=lambda each: each.path.order, reverse=True)
@@ -112,10 +115,16 @@ class _Drawing:
         touches = [*unseen, *await moves.found(), *unseen_coming]
         return Drawn(
             touches, self._over, self._conflicts, self._settled, self._merged,
-            frozenset(self._partly), frozenset(self._kept),
+            frozenset(self._partly), frozenset(self._kept), self._shut,
         )  # fmt: skip
 
     async def add(self, each: Altered) -> None:
+        try:
+            await self._add(each)
+        except PermissionDenied as error:
+            self._shut[each.path] = error
+
+    async def _add(self, each: Altered) -> None:
         path = each.path
         entry = await self._entry_at(path)
         if entry is None:
@@ -154,6 +163,11 @@ class _Drawing:
             else:
                 self._goes.append(self._deleted(path, now))
                 self._comes.append(self._created(each))
+
+    async def add_where_left(self, each: Altered) -> None:
+        """What stands there will have been moved away."""
+        assert each.type is not None, "it does not go where it has left"
+        self._comes.append(self._created(each))
 
     async def _add_changed_by_both(self, each: Altered, entry: Handle, now: _Now | None) -> None:
         """It is joined where that was asked for and is possible, else it is a conflict."""
@@ -301,5 +315,8 @@ class _Drawing:
 
 def _parted(touches: list[Touch], known: KnownPlaces) -> tuple[list[Touch], list[Touch]]:
     """What whoever calls may know of, and the rest."""
-    seen = [each for each in touches if known.has(each.path)]
-    return seen, [each for each in touches if not known.has(each.path)]
+    seen: list[Touch] = []
+    unseen: list[Touch] = []
+    for each in touches:
+        (seen if known.has(each.path) else unseen).append(each)
+    return seen, unseen
