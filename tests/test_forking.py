@@ -9,7 +9,7 @@ import pytest
 
 import bailiwick
 
-pytestmark = pytest.mark.spec("LIFE-3")
+pytestmark = [pytest.mark.spec("LIFE-3"), pytest.mark.slow]
 
 _COMMON = """
 import asyncio, os, random, signal, sys, threading, time, warnings
@@ -96,7 +96,6 @@ def _run(program, *arguments):
     return done.stdout.split(), done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [_slow("volume"), "disk", _slow("history")])
 def test_a_child_forked_while_its_parent_writes_can_use_the_same_place(tmp_path, kind):
     (tmp_path / "tree").mkdir()
@@ -170,7 +169,6 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("kind", ["volume", "disk"])
-@pytest.mark.slow
 def test_a_child_forked_while_its_parent_writes_can_use_the_same_state(tmp_path, kind):
     (tmp_path / "tree").mkdir()
     place = f'path = "{tmp_path}/tree"'
@@ -333,7 +331,6 @@ print("well")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["statement", "transaction"])
 def test_a_child_forked_in_the_middle_of_a_statement_is_refused_databases(tmp_path, how):
     (tmp_path / "tree").mkdir()

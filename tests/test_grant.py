@@ -56,6 +56,13 @@ def test_what_names_no_subject_is_refused(text):
 
 
 @pytest.mark.spec("AUTH-1")
+def test_a_name_without_a_kind_is_told_how_a_subject_is_written():
+    with pytest.raises(ParseError) as refused:
+        parse_subject("nobody")
+    assert "KIND:NAME" in refused.value.hint
+
+
+@pytest.mark.spec("AUTH-1")
 def test_an_id_has_up_to_256_characters():
     assert parse_subject("user:" + "x" * 256) == User("x" * 256)
 
@@ -68,10 +75,18 @@ def test_the_id_of_a_run_is_text_without_a_slash(run):
 
 
 def test_a_refusal_quotes_no_more_than_80_characters():
-    for parse in (parse_subject, parse_root_name):
+    for parse, text in (
+        (parse_subject, "nobody:" + "x" * 200), (parse_subject, "user:" + "x" * 300),
+        (parse_root_name, "nobody:" + "x" * 200), (parse_root_name, "workspace:" + "x" * 300),
+    ):  # fmt: skip
         with pytest.raises(ParseError) as refused:
-            parse("nobody:" + "x" * 200)
-        assert repr("nobody:" + "x" * 73) in str(refused.value)
+            parse(text)
+        assert f"{text[:80]!r} names no" in str(refused.value)
+
+
+def test_of_an_agent_run_it_is_told_how_it_is_written():
+    with pytest.raises(ParseError, match="agent_run:CONVERSATION/RUN"):
+        parse_subject("agent_run:c1")
 
 
 @pytest.mark.parametrize("text", [None, "workspace", "workspace:", "house:demo", "workspace:*"])
@@ -125,10 +140,20 @@ def test_what_a_grant_reaches():
 @pytest.mark.parametrize(
     ("pattern", "name", "fits"),
     [("user:*", "user:ann", True), ("user:ann", "user:ann", True), ("user:a", "user:ann", False),
-     ("*", "user:ann", True), ("agent_run:*", "user:ann", False)],
+     ("*", "user:ann", True), ("agent_run:*", "user:ann", False), ("user:b*", "user:ann", False)],
 )  # fmt: skip
 def test_a_pattern_ends_where_its_star_stands(pattern, name, fits):
     assert matches_name(pattern, name) is fits
+
+
+@pytest.mark.parametrize(
+    ("subject", "root", "explicit"),
+    [("user:ann", "workspace:demo", True), ("user:*", "workspace:demo", False),
+     ("user:ann", "workspace:*", False), ("user:*", "workspace:*", False)],
+)  # fmt: skip
+def test_a_grant_is_explicit_that_names_one_subject_and_one_root(subject, root, explicit):
+    grant = StandingGrant(id="s1", subject=subject, root=root, access=frozenset({"read"}))
+    assert grant.explicit is explicit
 
 
 @pytest.mark.spec("AUTH-4")

@@ -8,6 +8,8 @@ import pytest
 
 import bailiwick
 
+pytestmark = pytest.mark.slow
+
 REFUSED_WRITE = """
 import asyncio, logging, sys
 import bailiwick

@@ -56,7 +56,7 @@ def test_blocking_verbs_have_the_same_signature(waiting, blocking, name):
         "stream": "Generator[bytes, None, None]", "watch": "Generator[Change, None, None]",
         "transaction": "Generator[SyncScope, None, None]", "lock": "SyncLease",
         "session": "SyncSession", "open_session": "SyncSession", "open_work": "SyncWork",
-        "exec": "SyncExecution", "runs": "list[SyncRun]", "run_info": "SyncRun",
+        "exec": "SyncExecution", "runs": "RunPage[SyncRun]", "run_info": "SyncRun",
         **dict.fromkeys(
             (
                 "with_request", "with_approval", "with_caller", "with_run", "with_text_max",

@@ -124,6 +124,7 @@ export interface Changed {
   changed: boolean;
   destination: string | null;
   count: number;
+  countTruncated: boolean;
   version: string | null;
   requestId: string;
 }
@@ -969,10 +970,12 @@ export interface RunChanged {
   nextCursor: string | null;
 }
 
-/** Runs, what was seen last first. */
+/** Runs, what was seen last first; with `nextCursor` those that were seen before. */
 export interface RunList {
   kind: "runs";
   runs: WireRun[];
+  truncated: boolean;
+  nextCursor: string | null;
 }
 
 /** A step of a run, by the name that the subject gave it. */
@@ -1469,6 +1472,7 @@ export interface WireReviewFile {
   removed: number;
   hunks: WireReviewHunk[];
   sides: WireReviewSides[];
+  hunkCount: number;
   replaces: boolean;
 }
 
@@ -1618,6 +1622,8 @@ export interface WireWorkChange {
   kind: string;
   type: string;
   origin: string | null;
+  modeBefore: number | null;
+  mode: number | null;
 }
 
 /** What others changed meanwhile: it stays. */
@@ -2398,6 +2404,8 @@ export interface Operations {
     since?: number;
     /** How many at most, up to 1,000. */
     limit?: number;
+    /** Where an earlier answer left off. */
+    cursor?: string;
     /** Which there are, and not what came of each. */
     brief?: boolean;
     /** The fork to act in, instead of the root itself. */
@@ -2445,6 +2453,8 @@ export interface Operations {
     cursor?: string;
     /** How many at most, up to 1,000. */
     limit?: number;
+    /** How many hunks each path has, and not the hunks themselves. */
+    brief?: boolean;
     /** Instead, what a working copy would do to the tree. */
     work?: string;
     /** Instead, what a fork would do to it if it were merged. */

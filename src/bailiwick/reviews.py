@@ -72,7 +72,7 @@ class ReviewFile(Value, frozen=True, kw_only=True):
     ``sides`` are all lines of it, of a text that is asked for by its path. What was ``carried``
     came or went with the directory of that name, and is accepted or rejected with all of it. What
     was moved lay at ``origin``; it ``replaces`` something else that stood where it was moved to,
-    and is gone."""
+    and is gone. ``hunk_count`` is how many hunks there are, also where they were not asked for."""
 
     path: ScopedPath
     kind: ChangeKind
@@ -85,6 +85,7 @@ class ReviewFile(Value, frozen=True, kw_only=True):
     removed: int = 0
     hunks: list[ReviewHunk] = []
     sides: list[ReviewSides] = []
+    hunk_count: int = 0
     replaces: bool = False
 
 
@@ -100,6 +101,15 @@ class ReviewQueue(Value, frozen=True, kw_only=True):
     next_cursor: str | None = None
     truncated: bool = False
     request_id: str = ""
+
+
+class QueuePage(NamedTuple):
+    """Which files of a queue somebody asks for: ``limit`` of them from a ``cursor`` on; ``brief``
+    without their hunks."""
+
+    cursor: str | None = None
+    limit: int | None = None
+    brief: bool = False
 
 
 class ReviewResult(Value, frozen=True, kw_only=True):
@@ -171,7 +181,8 @@ class NoteHolder(NamedTuple):
 
 class ReviewVerdicts(msgspec.Struct, frozen=True, kw_only=True):
     """What one person said at one time. ``notes`` are for agents; ``through`` is a
-    version up to which nothing at all is left."""
+    version up to which nothing at all is left. What takes something back in a ``branch`` of the
+    tree is announced before."""
 
     root: str
     by: str
@@ -180,6 +191,7 @@ class ReviewVerdicts(msgspec.Struct, frozen=True, kw_only=True):
     notes: Sequence[tuple[NoteHolder, ReviewNote]] = ()
     note: str = ""
     through: SettledVersion | None = None
+    branch: str | None = None
 
 
 # --- what was worked out -----------------------------------------------------------------------
@@ -278,9 +290,26 @@ class ReviewBook(Protocol):
         it spares looking, and what was said of each path says the same."""
         ...
 
+    async def announce(self, said: ReviewVerdicts) -> None:
+        """Have it durable what is to be kept once the tree was changed."""
+        ...
+
+    def over(self, request: str) -> None:
+        """What was announced is done, or given up; whoever looks next finds out which, where it was
+        not kept."""
+        ...
+
+    def announced(self, root: str, branch: str) -> list[ReviewVerdicts]:
+        """What was announced and not kept, where nobody is at it any more."""
+        ...
+
+    async def make_up_for(self, said: ReviewVerdicts) -> None:
+        """Keep what has come to pass of something that was announced."""
+        ...
+
     async def keep(self, said: ReviewVerdicts, result: ReviewResult) -> None:
         """Durable when this returns. What is answered is kept too where it was asked for under a
-        key."""
+        key. What was announced is kept once, whoever does."""
         ...
 
     def has_notes(self, root: str, holder: NoteHolder) -> bool:

@@ -2,13 +2,15 @@
 
 Nothing is kept of a run but what it is called: calls belong to it by who made them, where, through
 which front, and when. A run ends when nothing is heard of it for a while. A call that has a title
-belongs to the run of that title; one without belongs to the newest.
+belongs to the run of that title; one without belongs to the newest, unless a person made it: what
+people do themselves is no part of what they have given a title.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
@@ -30,7 +32,14 @@ _NAME_CHARACTERS_MAX: Final = 200
 _STEPS_MAX: Final = 200
 """Steps of one run that are told apart; what comes after them is told with the last."""
 
+_ASKED_MAX: Final = 200
+"""Questions of one run that are known again when the call comes back with the answer."""
+
 _ID_DIGITS: Final = 12
+
+_TIME: Final = "([0-9]{1,18}|[1-8][0-9]{18})"
+_is_cursor = re.compile(rf"{_TIME}\.{_TIME}\.([0-9a-f]{{{_ID_DIGITS}}})").fullmatch
+"""Times of at most 64 bits, as databases count, and an id."""
 
 
 def check_run_name(name: str, text: str) -> str:
@@ -53,6 +62,20 @@ class RunStep(Value, frozen=True, kw_only=True):
     name: str
     begun_ns: int
     calls: int = 0
+
+
+class RunPlace(NamedTuple):
+    """Where a run stands in lists: what was seen last is first. A run that is seen again stands
+    somewhere else, before all that was listed."""
+
+    seen_ns: int
+    begun_ns: int
+    id: str
+
+    @property
+    def cursor(self) -> str:
+        """What goes on after it, in every root."""
+        return f"{self.seen_ns}.{self.begun_ns}.{self.id}"
 
 
 class RunInfo(Value, frozen=True, kw_only=True):
@@ -89,6 +112,12 @@ class RunInfo(Value, frozen=True, kw_only=True):
     reviewed: int | None = None
     version: str | None = None
 
+    @property
+    def place(self) -> RunPlace:
+        """Where it stands in a list; over HTTP times are told in milliseconds, so that this is
+        no place to go on from."""
+        return RunPlace(self.seen_ns, self.begun_ns, self.id)
+
 
 class Hunk(Value, frozen=True, kw_only=True):
     """Some lines that were changed at one place. The ``id`` stays while the text does, wherever
@@ -106,6 +135,11 @@ class Hunk(Value, frozen=True, kw_only=True):
     removed: int
     state: str = "stands"
     reviewed: str | None = None
+
+
+def mode_header(before: int, after: int) -> str:
+    """The header of a hunk that is a mode."""
+    return f"mode {before:o} to {after:o}"
 
 
 class OthersHunk(Value, frozen=True, kw_only=True):
@@ -189,8 +223,14 @@ class RunRow(msgspec.Struct, kw_only=True):
     refusals: int = 0
     questions: int = 0
     approved: int = 0
+    asked: list[str] = []
     steps: list[RunStep] = []
     via: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> RunPlace:
+        """Where it stands in a list."""
+        return RunPlace(self.seen_ns, self.begun_ns, self.id)
 
     @property
     def is_agents(self) -> bool:
@@ -207,7 +247,9 @@ class RunRow(msgspec.Struct, kw_only=True):
         self.commands += event.verb in ("exec", "run", "code")
         self.refusals += event.outcome == "denied"
         if event.approval_id is not None:
-            self.questions += 1
+            if event.approval_id not in self.asked:
+                self.questions += 1
+                self.asked = [*self.asked, event.approval_id][-_ASKED_MAX:]
             self.approved += event.outcome != "denied"
         if event.step is not None:
             self._take_step(event.step, event.time_ns)
@@ -243,12 +285,54 @@ def run_of(event: RunEvent, known: Sequence[RunRow]) -> RunRow | None:
         for each in known
         if event.time_ns - each.seen_ns <= RUN_IDLE_S * 1e9 and each.via == event.via
     ]
-    if event.title is None:
-        return recent[0] if recent else None
+    newest = recent[0] if recent else None
+    if event.title is None and not subject_stands_above(event.subject):
+        return newest
     named = next((each for each in recent if each.title == event.title), None)
-    if named is not None:
+    if named is not None or subject_stands_above(event.subject):
         return named
-    return recent[0] if recent and recent[0].title is None else None
+    return newest if newest is not None and newest.title is None else None
+
+
+class RunsWanted(NamedTuple):
+    """Which runs are to be listed: those of one ``subject``, or of all; those that were seen since
+    a time; those that stand ``after`` a place; and how many."""
+
+    limit: int
+    subject: str | None = None
+    since_ns: int | None = None
+    after: RunPlace | None = None
+
+    def means(self, row: RunRow) -> bool:
+        return (
+            row.is_agents
+            and (self.subject is None or row.subject == self.subject)
+            and (self.since_ns is None or row.seen_ns >= self.since_ns)
+            and (self.after is None or row.place < self.after)
+        )
+
+
+class RunRows(NamedTuple):
+    """Some runs, and where to go on if there are more."""
+
+    rows: list[RunRow]
+    next_cursor: str | None
+
+    @classmethod
+    def of(cls, found: list[RunRow], limit: int) -> RunRows:
+        """As many as are wanted of those that were found."""
+        rows = found[:limit]
+        return cls(rows, rows[-1].place.cursor if len(found) > limit else None)
+
+
+def place_in(cursor: str | None) -> RunPlace | None:
+    """The run that a cursor goes on after. Raises `ParseError`."""
+    if cursor is None:
+        return None
+    found = _is_cursor(cursor) if isinstance(cursor, str) else None
+    if found is None:
+        raise ParseError("the cursor is none that was given for runs")
+    return RunPlace(int(found[1]), int(found[2]), found[3])
 
 
 class RunsInMemory:
@@ -272,7 +356,7 @@ class RunsInMemory:
     def rows(self) -> list[RunRow]:
         """All runs, what was seen last first."""
         rows = [each for of_one in self._runs.values() for each in of_one]
-        return sorted(rows, key=lambda row: (row.seen_ns, row.begun_ns), reverse=True)
+        return sorted(rows, key=lambda row: row.place, reverse=True)
 
     def requests(self, run: str) -> dict[str, str | None]:
         return self._requests.get(run, {})
@@ -366,6 +450,10 @@ class RunBook(Protocol):
 
     async def rows(self, root: str) -> list[RunRow]:
         """The runs in a root, what was seen last first."""
+        ...
+
+    async def listed(self, root: str, wanted: RunsWanted) -> RunRows:
+        """Some of the runs in a root."""
         ...
 
     async def requests(self, run: RunRow) -> Mapping[str, str | None]:

@@ -16,7 +16,7 @@ from bailiwick.sandbox import Piece
 from bailiwick.scope import Lease, Scope
 from bailiwick.scope.execution import Execution
 from bailiwick.scope.review import Review
-from bailiwick.scope.runs import Run
+from bailiwick.scope.runs import Run, RunPage
 from bailiwick.scope.sessions import Session
 from bailiwick.scope.working_copies import OpenWork
 
@@ -240,11 +240,17 @@ class LooksAtRuns(SyncTwin[Scope]):
     """The verbs of a scope about runs, for blocking code."""
 
     def runs(
-        self, *, since_ns: int | None = None, limit: int | None = None, brief: bool = False
-    ) -> list[SyncRun]:
+        self,
+        *,
+        since_ns: int | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        brief: bool = False,
+    ) -> RunPage[SyncRun]:
         """What agents did here, run by run: see `Scope.runs`."""
-        found = self._run(self._behind.runs(since_ns=since_ns, limit=limit, brief=brief))
-        return [SyncRun(each, self._run) for each in found]
+        asked = self._behind.runs(since_ns=since_ns, limit=limit, cursor=cursor, brief=brief)
+        found = self._run(asked)
+        return RunPage([SyncRun(each, self._run) for each in found], found.next_cursor)
 
     def run_info(self, run: str) -> SyncRun:
         """One run: see `Scope.run_info`."""

@@ -15,7 +15,7 @@ from bailiwick.portal import Portal
 from tests.blocking.steps import ends, here
 from tests.waiting import PATIENCE_S, loop_turns
 
-pytestmark = pytest.mark.spec("LINE-4", "LINE-5")
+pytestmark = [pytest.mark.spec("LINE-4", "LINE-5"), pytest.mark.slow]
 
 
 class _Collected:

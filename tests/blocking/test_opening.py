@@ -12,7 +12,7 @@ from bailiwick.errors import Closed
 from bailiwick.paths import ScopedPath
 from tests.waiting import PATIENCE_S, until_blocking
 
-pytestmark = pytest.mark.spec("LINE-4", "LINE-5")
+pytestmark = [pytest.mark.spec("LINE-4", "LINE-5"), pytest.mark.slow]
 
 
 def test_a_scope_that_nobody_has_any_more_is_closed_and_one_that_somebody_has_is_not(tmp_path):

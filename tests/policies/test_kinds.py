@@ -11,6 +11,8 @@ from bailiwick.policies.rule import faults_of
 from bailiwick.policies.rules import RulePolicy
 from tests.policies.support import grant_for, root_named, said, word
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ("read", "list", "metadata", "watch", "write", "delete", "move", "archive")
 SUBJECTS = {
     "user": "user:ann",

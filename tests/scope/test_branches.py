@@ -5,10 +5,12 @@ import asyncio
 import pytest
 
 import bailiwick
-from bailiwick import Closed, FileAlreadyExists, MissingAccess, ParseError, PathNotFound
+from bailiwick import Busy, Closed, FileAlreadyExists, MissingAccess, ParseError, PathNotFound
 from bailiwick.grant import AgentRun
 from bailiwick.scope.front_access import as_called
+from bailiwick.state.usage.meter import UsageMeter
 from tests.scope.support import granted, records
+from tests.scope.test_runs import rooted
 from tests.scope.volumes import AGENT, text, tree, volume
 
 pytestmark = pytest.mark.spec("VOL-6", "VOL-13")
@@ -239,3 +241,18 @@ async def test_a_fork_is_opened_in_a_rehearsal(tmp_path):
         side = await as_called(fs, rehearsal=told.append).open_fork("side")
         await side.aclose()
         assert told == []
+
+
+@pytest.mark.spec("SCALE-6")
+async def test_a_fork_that_came_or_went_is_told_so_where_its_count_cannot_be_changed(
+    tmp_path, monkeypatch
+):
+    async def busy(*_):
+        raise Busy("the database of the state does not answer")
+
+    monkeypatch.setattr(UsageMeter, "let_go", busy)
+    async with rooted(tmp_path, "volume") as (person, _):
+        await (await person.fork("try")).aclose()
+        assert {each.name for each in await person.forks()} == {"main", "try"}
+        await person.delete_fork("try")
+        assert {each.name for each in await person.forks()} == {"main"}

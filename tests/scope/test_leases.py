@@ -216,3 +216,28 @@ async def test_a_lease_holds_in_other_processes(tmp_path):
             assert await text(fs, "d/f") == "x"
         assert await asyncio.to_thread(elsewhere) == "written"
         assert await text(fs, "d/f") == "from elsewhere"
+
+
+async def test_who_is_kept_out_is_told_where(tmp_path):
+    """Also of many places that one call would change, and seen from where the caller is."""
+    async with volume(tmp_path) as fs:
+        for path in ("a", "d/e/f", "d/e/g"):
+            await fs.write_text(path, "1", parents=True)
+        before = await fs.snapshot("before")
+        for path in ("a", "d/e/f", "d/e/g"):
+            await fs.with_request("once").write_text(path, "2")
+        inner = await fs.delegate(AGENT, path="d", rebase=True)
+        async with fs.lock("d/e/g"):
+            with pytest.raises(LockHeld) as held:
+                await fs.undo("once")
+            assert held.value.path == "d/e/g"
+            assert str(held.value).startswith("d/e/g: is locked")
+            with pytest.raises(LockHeld) as held:
+                await fs.restore(".", before.version)
+            assert held.value.path == "."
+            with pytest.raises(LockHeld) as held:
+                await inner.write_text("e/g", "3")
+            assert held.value.path == "e/g"
+            with pytest.raises(LockHeld) as held:
+                await inner.remove("e", recursive=True)
+            assert held.value.path == "e"

@@ -15,7 +15,7 @@ from tests.scope.test_exec import opened
 from tests.scope.test_runs import rooted, text
 from tests.scope.volumes import tree, volume
 
-pytestmark = pytest.mark.spec("REVIEW-2")
+pytestmark = [pytest.mark.spec("REVIEW-2"), pytest.mark.slow]
 
 LINES = "".join(f"{number}\n" for number in range(1, 10))
 

@@ -3,6 +3,7 @@
 import pytest
 
 from bailiwick import MissingAccess, User
+from bailiwick.verbs.runs.moved_back import TAKEN
 from tests.scope.test_review import ids, left
 from tests.scope.test_runs import each_kind, rooted, text
 from tests.scope.volumes import tree
@@ -56,9 +57,7 @@ async def test_it_stays_where_something_else_has_its_place(tmp_path, kind):
         await person.write_text("d", "a file\n")
         before = await tree(person)
         done = await person.review.reject(await ids(person))
-        assert [(each.path, each.reason) for each in done.conflicts] == [
-            ("moved", "this can only be put back with all of the run")
-        ]
+        assert [(each.path, each.reason) for each in done.conflicts] == [("moved", TAKEN)]
         assert await tree(person) == before
 
 
@@ -123,3 +122,36 @@ async def test_a_new_directory_does_not_go_without_what_lies_in_it(tmp_path, kin
             ("d", "something lies in it that does not go with it")
         ]
         assert await text(person, "d/f") == "f\n"
+
+
+@pytest.mark.spec("REVIEW-1", "RUN-3")
+@pytest.mark.parametrize("against", ["d/x", "d/z", "gone"])
+async def test_what_stands_where_a_directory_lay_is_said_and_can_be_settled(
+    tmp_path, kind, against
+):
+    """A person made another directory there, with a name that both have, or another; or removed
+    the one that it lay in."""
+    async with rooted(tmp_path, kind) as (person, agent):
+        home = "d" if against != "gone" else "above/d"
+        await person.write_text(f"{home}/x", "x\n", parents=True)
+        await (await agent("one")).move(home, "e")
+        if against == "gone":
+            await person.remove("above")
+        else:
+            await person.write_text(against, "mine\n", parents=True)
+        (run,) = await person.runs()
+        told = [
+            *(await person.review.reject(paths=["e"])).conflicts, *(await run.undo()).conflicts
+        ]  # fmt: skip
+        wanted = "the directory that it lay in is gone: make that again first"
+        if against != "gone":
+            wanted = "something else stands where it lay: move that away first"
+        assert {(str(each.path), each.reason.partition(",")[0]) for each in told} == {("e", wanted)}
+        if against == "gone":
+            await person.make_dir("above")
+        else:
+            await person.move("d", "mine")
+        assert (await person.review.reject(paths=["e"])).conflicts == []
+        assert (await person.read_text(f"{home}/x")).text == "x\n"
+        assert not await person.exists("e")
+        assert (await person.review.queue()).files == []

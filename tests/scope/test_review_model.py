@@ -12,6 +12,8 @@ from bailiwick import Authority, User
 from bailiwick.grant import AgentRun
 from tests.scope.test_runs import ACCESS
 
+pytestmark = pytest.mark.slow
+
 SLOTS = 3
 slots = st.integers(0, SLOTS - 1)
 deeds = st.one_of(

@@ -5,7 +5,7 @@ import base64
 
 import pytest
 
-from bailiwick import AgentRun, Authority, ParseError, User
+from bailiwick import AgentRun, Authority, ParseError, PathNotFound, User
 from bailiwick.verbs.review import review_look
 from tests.scope.test_runs import ACCESS, rooted
 
@@ -148,3 +148,85 @@ async def test_what_another_process_said_is_known_in_a_queue_that_was_worked_out
             other = await authority.request_root(User("bob"), "workspace:w", ACCESS, "to look")
             assert (await other.review.accept(paths=["a.txt"])).left == 1
         assert [str(each.path) for each in (await person.review.queue()).files] == ["b.txt"]
+
+
+@pytest.mark.spec("REVIEW-6")
+async def test_the_next_page_costs_a_page_and_is_told_by_what_stands_there(tmp_path, monkeypatch):
+    """Others may change a directory at any time: where they did is looked at with the first."""
+    looked, told = [], []
+    real_standing, real_told = review_look.standing, review_look._Looking._told
+
+    def standing(store, path):
+        looked.append(path)
+        return real_standing(store, path)
+
+    def one_told(self, place, *more):
+        told.append(place)
+        return real_told(self, place, *more)
+
+    monkeypatch.setattr(review_look, "standing", standing)
+    monkeypatch.setattr(review_look._Looking, "_told", one_told)
+    async with rooted(tmp_path, "directory") as (person, agent):
+        one = await agent("one")
+        for number in range(12):
+            await one.write_text(f"{number:02}", "one\n")
+        page = await person.review.queue(limit=3)
+        (tmp_path / "tree" / "04").write_text("one\ntheirs\n")
+        (tmp_path / "tree" / "05").unlink()
+        looked.clear()
+        told.clear()
+        page = await person.review.queue(limit=3, cursor=page.next_cursor)
+        assert (looked, len(told)) == ([], 3)
+        assert [(str(each.path), each.added) for each in page.files] == [("03", 1), ("04", 1)]
+        page = await person.review.queue(limit=3, cursor=page.next_cursor)
+        assert [str(each.path) for each in page.files] == ["06", "07", "08"]
+        assert looked == []
+        assert (await person.review.queue()).left == 11
+        assert len(set(looked)) == 12
+
+
+def counts(file):
+    return (
+        file.path, file.kind, file.type, file.version, file.origin, file.against, file.carried,
+        file.replaces, file.added, file.removed, file.hunk_count,
+    )  # fmt: skip
+
+
+async def check_brief(queue):
+    """A brief list says all that the full one does, but for the hunks."""
+    full, brief = await queue(), await queue(brief=True)
+    assert [counts(each) for each in brief.files] == [counts(each) for each in full.files]
+    assert [each.hunk_count for each in full.files] == [len(each.hunks) for each in full.files]
+    assert all(not each.hunks and not each.sides for each in brief.files)
+    assert (brief.left, brief.version) == (full.left, full.version)
+    first = await queue(brief=True, limit=2)
+    rest = await queue(brief=True, cursor=first.next_cursor)
+    assert (first.left, rest.left) == (full.left, full.left)
+    assert [*first.files, *rest.files] == brief.files
+    return brief
+
+
+@pytest.mark.spec("REVIEW-6")
+async def test_a_brief_queue_counts_what_it_does_not_show(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = await agent("one")
+        await person.write_text("a.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+        await person.write_text("old.txt", "old\n")
+        await one.write_text("a.txt", "one\n2\n3\n4\n5\n6\n7\n8\nnine\n")
+        await one.move("old.txt", "new.txt")
+        await one.write_bytes("bytes", b"\0")
+        a, *_ = (await check_brief(person.review.queue)).files
+        assert (a.path, a.hunk_count, a.added, a.removed) == ("a.txt", 2, 2, 2)
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_too_short_a_beginning_of_an_id_is_told_as_such(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        await (await agent("one")).write_text("a.txt", "x\n")
+        (file,) = (await person.review.queue()).files
+        await (await person.fork("try")).write_text("b.txt", "x\n")
+        for where in ({}, {"fork": "try"}):
+            for name, hint in ((file.hunks[0].id[:3], "at least 4"), ("ffffffff", "has another")):
+                with pytest.raises(PathNotFound) as refused:
+                    await person.review.accept(name, **where)
+                assert hint in refused.value.hint

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from bailiwick import Authority, ParseError, PathNotFound, User
 from bailiwick.grant import AgentRun
+from bailiwick.text.reviewed import ReviewHunkLines
 from tests.scope.test_review import ids
 from tests.scope.test_runs import ACCESS, each_kind, rooted, text
 
-pytestmark = pytest.mark.spec("REVIEW-1")
+pytestmark = [pytest.mark.spec("REVIEW-1"), pytest.mark.slow]
 
 SLOTS = 4
 
@@ -138,3 +139,23 @@ async def test_what_a_person_moved_twice_is_left_to_review_where_it_lies(tmp_pat
         assert (str(file.path), file.hunks[0].lines) == ("e/a.txt", ["+x"])
         told = [str(each.path) for each in (await person.history("e/a.txt")).versions]
         assert told == ["d/a.txt", "a.txt"]
+
+
+@pytest.mark.spec("REVIEW-6", "REVIEW-1")
+async def test_many_pieces_of_one_file_are_not_each_compared_with_each_other(tmp_path, monkeypatch):
+    compared, is_at = [], ReviewHunkLines.is_at
+
+    def counted(self, other):
+        compared.append(self)
+        return is_at(self, other)
+
+    monkeypatch.setattr(ReviewHunkLines, "is_at", counted)
+    lines = [f"line {number}" for number in range(120)]
+    async with rooted(tmp_path, "volume") as (person, agent):
+        await person.write_text("a.txt", "\n".join(lines))
+        lines[::2] = [f"other {number}" for number in range(60)]
+        await (await agent("one")).write_text("a.txt", "\n".join(lines))
+        (file,) = (await person.review.queue()).files
+        done = await person.review.accept([f"{each.id}@{file.version}" for each in file.hunks])
+        assert (len(done.accepted), done.left) == (60, 0)
+    assert 0 < len(compared) < 60 * 10

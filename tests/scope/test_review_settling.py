@@ -3,12 +3,14 @@ what it is apart, whatever stands in the tree."""
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
 from bailiwick import Busy, FileTooLarge, HashMismatch, MissingAccess, ParseError, PathNotFound
 from tests.authority.support import EVERYTHING, governed
 from tests.scope.test_exec import opened
+from tests.scope.test_review_pages import check_brief
 from tests.scope.volumes import volume
 
 pytestmark = pytest.mark.spec("REVIEW-2")
@@ -122,6 +124,15 @@ async def found(person, where, path):
     (file,) = (await person.review.queue(paths=[path], **where)).files
     (hunk,) = file.hunks
     return file, f"{hunk.id}@{file.version}"
+
+
+@pytest.mark.spec("REVIEW-6")
+async def test_a_brief_list_counts_what_it_does_not_show(apart):
+    async with apart as (person, where, *_):
+        listed = await check_brief(partial(person.review.queue, **where))
+        assert {str(each.path) for each in listed.files if each.against} >= {"text", "bytes"}
+        (file,) = (await person.review.queue(paths=["text"], brief=True, **where)).files
+        assert (file.hunks, file.sides) == ([], [])
 
 
 async def test_all_lines_of_both_sides_are_told_and_a_text_settles_them(apart):

@@ -5,8 +5,12 @@ import random
 import pytest
 
 from bailiwick import AgentRun, BailiwickError
+from bailiwick.policy import permits
+from bailiwick.verbs.runs import run_digests
 from bailiwick.verbs.runs.path_stories import Stories
 from tests.scope.test_runs import each_kind, rooted
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -49,6 +53,31 @@ async def test_who_looks_again_looks_only_at_what_was_touched_since(tmp_path, ki
         assert set(looks) == {"made/7.txt"}
 
 
+@pytest.mark.spec("REVIEW-6", "RUN-1")
+@each_kind
+async def test_of_a_run_that_only_looked_nothing_is_looked_for(tmp_path, kind, monkeypatch):
+    scans, whole = [], run_digests._Digesting.whole
+
+    def counted(self):
+        scans.append(self)
+        return whole(self)
+
+    monkeypatch.setattr(run_digests._Digesting, "whole", counted)
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", "1\n")
+        one = await agent("one")
+        await one.read_text("a.txt")
+        with pytest.raises(BailiwickError):
+            await one.read_text("missing")
+        (run,) = await person.runs()
+        assert (run.calls, run.created, run.added, run.hunks, run.reviewed) == (2, 0, 0, 0, 0)
+        assert (await run.changes()).changes == []
+        assert scans == []
+        await one.write_text("b.txt", "b\n")
+        assert [each.created for each in await person.runs()] == [1]
+        assert len(scans) == 1
+
+
 @pytest.mark.spec("REVIEW-6", "RUN-2")
 @each_kind
 async def test_what_a_run_changed_is_told_by_pages_and_without_its_lines(tmp_path, kind, looks):
@@ -82,6 +111,27 @@ async def test_what_a_run_changed_is_told_by_pages_and_without_its_lines(tmp_pat
         await one.write_text("11.txt", "11\n")
         counted = (await run.changes(brief=True)).changes
         assert [str(each.path) for each in counted if each.reviewed_count] == ["10.txt"]
+
+
+@pytest.mark.spec("REVIEW-6")
+@each_kind
+async def test_whoever_asks_for_one_path_has_only_that_judged(tmp_path, kind, monkeypatch):
+    judged = []
+
+    def counted(decision):
+        judged.append(decision)
+        return permits(decision)
+
+    monkeypatch.setattr(run_digests, "permits", counted)
+    async with rooted(tmp_path, kind) as (person, agent):
+        one = await agent("one")
+        for number in range(40):
+            await one.write_text(f"made/{number}.txt", f"{number}\n", parents=True)
+        (run,) = await person.runs()
+        judged.clear()
+        (change,) = (await run.changes(paths=["made/7.txt"])).changes
+        assert (str(change.path), len(judged)) == ("made/7.txt", 1)
+        assert len((await run.changes(paths=["made"])).changes) == 41
 
 
 @pytest.mark.spec("RUN-1", "RUN-2")

@@ -17,11 +17,11 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 @asynccontextmanager
 async def rooted(tmp_path, kind):
-    """A person's scope on a fresh root, and what makes agents of it."""
+    """A person's scope on a root, fresh or not, and what makes agents of it."""
     place, options = f"sqlite:{tmp_path}/v.db", {}
     if kind == "directory":
         place, options = str(tmp_path / "tree"), {"history": "on"}
-        (tmp_path / "tree").mkdir()
+        (tmp_path / "tree").mkdir(exist_ok=True)
     async with Authority.open(state_dir=str(tmp_path / "state")) as authority:
         await authority.add_root("workspace:w", place, trusted=True, **options)
         person = await authority.request_root(User("ann"), "workspace:w", ACCESS, "to look")
@@ -73,6 +73,98 @@ async def test_a_run_says_who_did_what_through_which_front(tmp_path, kind):
         assert not (await person.run_info(run.id)).active
 
 
+async def every_page(scope, limit):
+    """All runs by pages of a size, as their subjects."""
+    pages, cursor = [], None
+    while not pages or cursor is not None:
+        page = await scope.runs(limit=limit, cursor=cursor, brief=True)
+        assert page.truncated == (page.next_cursor is not None)
+        assert page.runs == list(page)
+        pages.append([each.subject.rpartition("/")[2] for each in page])
+        cursor = page.next_cursor
+    return pages
+
+
+@pytest.mark.spec("RUN-1")
+async def test_a_list_of_runs_says_where_it_was_cut_and_goes_on_from_there(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        for number in range(5):
+            # What people do by hand stands between them, and is no run.
+            await person.write_text("mine", str(number))
+            await (await agent(str(number))).list()
+        assert await every_page(person, 2) == [["4", "3"], ["2", "1"], ["0"]]
+        assert await every_page(person, 5) == [["4", "3", "2", "1", "0"]]
+        assert await every_page(await agent("3"), 1) == [["3"]]
+        first = await person.runs(limit=2)
+        await (await agent("5")).list()
+        await (await agent("4")).list()
+        after = await person.runs(limit=2, cursor=first.next_cursor)
+        assert [each.subject for each in after] == ["agent_run:chat/2", "agent_run:chat/1"]
+        since = await person.runs(limit=2, since_ns=after[0].seen_ns)
+        assert (len(since), since.truncated) == (2, True)
+        assert not (await person.runs(limit=2, since_ns=since[1].seen_ns)).truncated
+        # Who has got hold of another's cursor is told of their own runs all the same.
+        newest = await person.runs(limit=1)
+        for name in ("1", "2"):
+            stolen = await (await agent(name)).runs(cursor=newest.next_cursor)
+            assert {each.subject for each in stolen} <= {f"agent_run:chat/{name}"}
+            assert not stolen.truncated
+
+
+@pytest.mark.spec("RUN-1")
+@pytest.mark.parametrize("whose", ["agent_run:chat/other", "user:ann"])
+async def test_a_list_of_runs_takes_no_longer_for_what_it_does_not_show(
+    tmp_path, monkeypatch, whose
+):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = await agent("one")
+        await one.list()
+        assert len(await one.runs()) == 1
+        database = person._pipeline.runs._database
+        ((root, counts),) = database.read("SELECT root, counts FROM runs WHERE title IS NULL", ())
+
+        def others(connection):
+            for at in range(50):
+                row = (f"{at:012x}", root, whose, "python", None, 2**62 + at, 2**62 + at, counts)
+                connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+        await database.write(others)
+        await one.runs()  # nothing is new on record
+        asked, read = [], database.read
+        monkeypatch.setattr(
+            database, "read", lambda sql, *bindings: (asked.append(sql), read(sql, *bindings))[1]
+        )
+        (found,) = await one.runs(limit=1, brief=True)
+        assert found.subject == "agent_run:chat/one"
+        assert len([sql for sql in asked if "ORDER BY seen_ns" in sql]) == 1
+        found = await person.runs(limit=1, brief=True)
+        assert [each.subject == whose for each in found] == [not whose.startswith("user:")]
+
+
+@pytest.mark.spec("RUN-1")
+async def test_a_place_of_ones_own_lists_runs_by_pages_too():
+    async with bailiwick.open("memory:") as fs:
+        for title in ("one", "two", "three"):
+            await fs.with_run(title=title).write_text("a", title)
+        first = await fs.runs(limit=2)
+        assert ([each.title for each in first], first.truncated) == (["three", "two"], True)
+        (last,) = await fs.runs(limit=2, cursor=first.next_cursor)
+        assert last.title == "one"
+
+
+@pytest.mark.spec("RUN-1")
+@pytest.mark.parametrize(
+    "wrong",
+    [{"cursor": each} for each in ("", "x", "1.1", "1.1.xyz", f"{2**63}.1.0123456789ab", 5)]
+    + [{"limit": each} for each in (0, -1, 1_001, "2", True)]
+    + [{"since_ns": "2h"}],
+)
+async def test_what_is_no_page_of_runs_is_refused(tmp_path, wrong):
+    async with rooted(tmp_path, "volume") as (person, _):
+        with pytest.raises(ParseError):
+            await person.runs(**wrong)
+
+
 @pytest.mark.spec("RUN-1")
 async def test_runs_are_still_there_after_a_restart(tmp_path):
     async with rooted(tmp_path, "volume") as (_, agent):
@@ -94,6 +186,19 @@ async def test_a_title_that_is_another_begins_another_run(tmp_path):
         await one.with_run(title="First").write_text("d", "d")
         runs = {run.title: run for run in await person.runs()}
         assert {title: run.calls for title, run in runs.items()} == {"First": 3, "Second": 1}
+
+
+@pytest.mark.spec("RUN-1")
+async def test_what_a_person_does_by_hand_is_no_part_of_what_they_gave_a_title(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, _):
+        await person.write_text("mine", "m")
+        await person.with_run(title="Script").write_text("a", "a")
+        await person.write_text("mine too", "m")
+        await person.with_run(title="Script").write_text("b", "b")
+        (run,) = await person.runs()
+        assert (run.title, run.calls) == ("Script", 2)
+        assert sorted((await run.undo()).undone) == ["a", "b"]
+        assert [str(each.path) for each in (await person.list()).entries] == ["mine", "mine too"]
 
 
 @pytest.mark.spec("RUN-1")

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from bailiwick.verbs.runs.taking_back import WHOLE_RUN
+from bailiwick.verbs.runs.moved_back import WHOLE_RUN
 from tests.scope.test_review import ids
 from tests.scope.test_runs import each_kind, rooted
 from tests.scope.test_verdicts_model import pictured
@@ -116,9 +116,7 @@ async def test_what_was_removed_to_make_room_is_told(tmp_path, kind, there):
             await run.undo(["a"], preview=True),
             await person.review.reject(paths=["a"], preview=True),
         ):
-            # Of two directories not all that was in either is told by itself.
-            reasons = [] if there == "a b" else [WHOLE_RUN]
-            assert [each.reason for each in looked.conflicts] == reasons
+            assert looked.conflicts == []
         assert await tree(person) == after
         assert (await run.undo()).conflicts == []
         assert await tree(person) == before
@@ -328,3 +326,175 @@ async def test_what_others_had_moved_with_its_directory_goes_back_there(tmp_path
         assert done.conflicts == []
         assert await pictured(person) == before
         assert await ids(person) == []
+
+
+SAME_NAMES = "one with the same names"
+OVER = {
+    "a file": "a b/x",
+    "an empty one": "a/ b/x",
+    "one with other names": "a/w b/x",
+    SAME_NAMES: "a/x b/x b/y",
+    "one with directories of the same names": "a/in/x a/in/w a/in/deep/v b/in/x b/in/deep/",
+    "one with a file of the name of a directory": "a/in b/in/x",
+    "one with a directory of the name of a file": "a/in/x b/in",
+}
+PARTS = ("path", "origin", "step", "hunk", "rejected path", "rejected hunk", "all rejected")
+
+
+async def _part_taken_back(person, run, part):
+    if part == "path":
+        return await run.undo(["a"])
+    if part == "origin":
+        return await run.undo(["b"])
+    if part == "step":
+        return await run.undo(step="over")
+    if part == "rejected path":
+        return await person.review.reject(paths=["a"])
+    if part == "all rejected":
+        return await person.review.reject(paths=["."])
+    if part == "hunk":
+        (change,) = (each for each in (await run.changes()).changes if each.path == "a")
+        return await run.undo(["a"], hunks=[change.hunks[0].id])
+    (file,) = (each for each in (await person.review.queue()).files if each.path == "a")
+    return await person.review.reject([file.hunks[0].id])
+
+
+@pytest.mark.spec("RUN-3", "REVIEW-1")
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(paths, id=name, marks=[] if name == SAME_NAMES else [pytest.mark.slow])
+        for name, paths in OVER.items()
+    ],
+)
+@pytest.mark.parametrize("changed", [False, True], ids=["as they were", "changed before"])
+async def test_a_directory_moved_over_another_goes_back_by_itself(
+    tmp_path, kind, there, part, changed
+):
+    """It could only with all of its run, and not at all once some other part was taken back."""
+    async with rooted(tmp_path, kind) as (person, agent):
+        for path in there.split():
+            if path.endswith("/"):
+                await person.make_dir(path[:-1], parents=True)
+            else:
+                await person.write_text(path, f"{path}\n", parents=True)
+        await person.set_mode("a", 0o700)
+        await person.write_text("other", "1\n")
+        before = await pictured(person)
+        one = (await agent("one")).with_run(step="before")
+        await one.write_text("other", "2\n")
+        one = one.with_run(step="over")
+        if changed:
+            for path in [
+                each for each in before if each.startswith("a/") and len(before[each]) > 3
+            ]:
+                await one.write_text(path, "of the agent\n")
+        await one.remove("a", recursive=True)
+        await one.move("b", "a")
+        (run,) = await person.runs()
+        assert (await run.undo(["other"])).conflicts == []
+        assert (await _part_taken_back(person, run, part)).conflicts == []
+        now = await pictured(person)
+        assert now.items() <= before.items()
+        assert {each for each in before if each.startswith("b")} <= now.keys()
+        assert now["a"] == before["a"]
+        # What went from the other and is told by itself is left, or came along.
+        assert (await run.undo()).conflicts == []
+        assert await pictured(person) == before
+        assert await ids(person) == []
+        states = [hunk.state for each in (await run.changes()).changes for hunk in each.hunks]
+        assert set(states) == {"undone"}
+
+
+@pytest.mark.spec("RUN-3", "REVIEW-1")
+@pytest.mark.parametrize("by", ["run", "review"])
+async def test_what_others_made_in_a_directory_goes_back_with_it(tmp_path, kind, by):
+    async with rooted(tmp_path, kind) as (person, agent):
+        for path in ("a/x", "a/y", "b/x"):
+            await person.write_text(path, f"{path}\n", parents=True)
+        one = await agent("one")
+        await one.remove("a", recursive=True)
+        await one.move("b", "a")
+        await person.write_text("a/x", "mine\n")
+        await person.write_text("a/new", "mine too\n")
+        (run,) = await person.runs()
+        undo = run.undo if by == "run" else person.review.reject
+        assert (await undo(paths=["a"])).conflicts == []
+        mine = {"b/x": "mine\n", "b/new": "mine too\n"}
+        assert await tree(person) == {"a/x": "a/x\n", "a/y": "a/y\n", **mine}
+        assert await ids(person) == []
+
+
+@pytest.mark.spec("RUN-3", "REVIEW-1")
+@pytest.mark.parametrize("part", PARTS)
+async def test_a_directory_with_files_that_have_no_versions_goes_back_too(tmp_path, kind, part):
+    """Other programs made them before anybody looked."""
+    async with rooted(tmp_path, kind) as (person, agent):
+        for path in ("a/x", "a/w", "b/x"):
+            if kind == "directory":
+                (tmp_path / "tree" / path).parent.mkdir(exist_ok=True)
+                (tmp_path / "tree" / path).write_text(f"{path}\n")
+            else:
+                await person.write_text(path, f"{path}\n", parents=True)
+        before = await pictured(person)
+        one = (await agent("one")).with_run(step="over")
+        await one.remove("a", recursive=True)
+        await one.move("b", "a")
+        (run,) = await person.runs()
+        assert (await _part_taken_back(person, run, part)).conflicts == []
+        now = await pictured(person)
+        assert now.items() <= before.items()
+        assert before.keys() - now.keys() <= {"a/w"}
+
+
+@pytest.mark.spec("RUN-3", "REVIEW-1")
+@pytest.mark.parametrize("by", ["run", "review"])
+async def test_what_stands_twice_at_one_place_goes_back_request_by_request(tmp_path, kind, by):
+    """Lines of the directory that came, and a file of the one that went, under one name."""
+    async with rooted(tmp_path, kind) as (person, agent):
+        for path in ("a/x", "b/x"):
+            await person.write_text(path, f"{path}\n", parents=True)
+        before = await tree(person)
+        one = await agent("one")
+        await one.remove("a", recursive=True)
+        await one.move("b", "a")
+        await one.write_text("a/x", "of the agent\n")
+        then, (run,) = await tree(person), await person.runs()
+        undo = run.undo if by == "run" else person.review.reject
+        (conflict,) = (await undo(paths=["a"])).conflicts
+        assert (conflict.path, conflict.reason) == ("a/x", WHOLE_RUN)
+        assert await tree(person) == then
+        versions = (await person.history(".")).versions
+        for request in dict.fromkeys(each.request_id for each in versions if "one" in each.subject):
+            assert (await person.undo(request)).conflicts == []
+        assert await tree(person) == before
+
+
+@pytest.mark.spec("RUN-3")
+@pytest.mark.parametrize("before", ["directory", "link", "bytes"])
+async def test_what_others_had_at_a_place_in_between_does_not_go_with_the_run(
+    tmp_path, kind, before
+):
+    async with rooted(tmp_path, kind) as (person, agent):
+        if before == "directory":
+            await person.make_dir("c")
+            await person.write_text("c/x", "in it\n")
+        elif before == "link":
+            await person.symlink("c", "elsewhere")
+        else:
+            await person.write_bytes("c", b"\0first")
+        one = await agent("one")
+        await one.remove("c", recursive=True)
+        theirs = b"\0theirs" if before == "bytes" else b"1\ntheirs\n"
+        await person.write_bytes("c", theirs)
+        await one.write_bytes("c", theirs + b"and of the agent\n")
+        then, (run,) = await pictured(person), await person.runs()
+        for paths in ([], ["c"]):
+            told = await run.undo(paths)
+            assert "in between" in str(told.conflicts)
+            assert await pictured(person) == then
+        versions = (await person.history("c")).versions
+        request = next(each.request_id for each in versions if "one" in each.subject)
+        assert (await person.undo(request)).conflicts == []
+        assert (await person.read_bytes("c")).data == theirs

@@ -7,7 +7,7 @@ import pytest
 
 from bailiwick import publication
 from bailiwick.publication import _Publication
-from bailiwick.verbs.runs.taking_back import WHOLE_RUN
+from bailiwick.verbs.runs.moved_back import WHOLE_RUN
 from tests.scope.test_review import ids
 from tests.scope.test_runs import each_kind, rooted
 from tests.scope.volumes import tree
@@ -125,6 +125,56 @@ async def test_what_changed_places_goes_back_with_all_of_its_run(tmp_path, kind)
         (run,) = await person.runs()
         assert (await run.undo()).conflicts == []
         assert await tree(person) == before
+
+
+@pytest.mark.parametrize("has_versions", [True, False])
+@pytest.mark.parametrize("left_to", ["a", "c"])
+async def test_what_went_is_told_when_what_came_there_has_left(
+    tmp_path, kind, has_versions, left_to
+):
+    async with rooted(tmp_path, kind) as (person, agent):
+        for path in "ab":
+            if has_versions or kind == "volume":
+                await person.write_text(path, f"{path}\n")
+            else:
+                (tmp_path / "tree" / path).write_text(f"{path}\n")
+        await (await agent("one")).move("a", "b", replace=True)
+        await person.move("b", left_to)
+        (file,) = (await person.review.queue()).files
+        assert (file.path, file.kind) == ("b", "deleted")
+        (run,) = await person.runs()
+        told = (await run.changes()).changes
+        assert [(str(each.path), each.kind, each.origin) for each in told] == sorted([
+            (left_to, "moved", "a"), ("b", "deleted", None),
+        ])  # fmt: skip
+        assert [each.path for each in (await run.changes(brief=True)).changes] == [
+            each.path for each in told
+        ]
+        (gone,) = (hunk.id for each in told if each.path == "b" for hunk in each.hunks)
+        assert (await run.undo(hunks=[gone])).conflicts == []
+        assert await tree(person) == {"b": "b\n", left_to: "a\n"}
+        assert await ids(person) == []
+
+
+@pytest.mark.parametrize("has_versions", [True, False])
+@pytest.mark.parametrize("edited", [None, "e/x", "e/y", "e/z"])
+async def test_nothing_is_left_of_a_whole_run_that_was_undone(tmp_path, kind, edited, has_versions):
+    async with rooted(tmp_path, kind) as (person, agent):
+        for path in ("d/x", "d/y", "e/x", "e/z"):
+            if has_versions or kind == "volume":
+                await person.write_text(path, f"{path}\n", parents=True)
+            else:
+                (tmp_path / "tree" / path).parent.mkdir(exist_ok=True)
+                (tmp_path / "tree" / path).write_text(f"{path}\n")
+        before, one = await tree(person), await agent("one")
+        await one.remove("e", recursive=True)
+        await one.move("d", "e")
+        if edited is not None:
+            await one.write_text(edited, "other\n")
+        (run,) = await person.runs()
+        assert (await run.undo()).conflicts == []
+        assert await tree(person) == before
+        assert (await person.review.queue()).files == []
 
 
 class Killed(BaseException):

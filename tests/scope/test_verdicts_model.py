@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bailiwick.errors import BailiwickError, InternalError
 from bailiwick.paths import ScopedPath
-from bailiwick.verbs.runs.taking_back import WHOLE_RUN
+from bailiwick.verbs.runs.moved_back import HOMELESS, TAKEN, WHOLE_RUN
 from bailiwick.working_copy import WorkConflict
 from tests.sandboxes.steps import PATHS, TREES
 from tests.scope.test_runs import each_kind, rooted
@@ -26,6 +26,9 @@ STEPS = st.one_of(
     st.tuples(st.sampled_from(["move", "replace", "copy"]), PATHS, PATHS),
     st.tuples(st.just("chmod"), PATHS, st.sampled_from(["700", "755"])),
 )
+
+ENTANGLED = {WHOLE_RUN, TAKEN, HOMELESS}
+"""Why some of what an agent did stays, which goes back with all of it."""
 
 
 async def take(fs, steps):
@@ -144,7 +147,7 @@ async def test_whatever_is_said_of_what_an_agent_did_the_rest_can_be_said_too(
         # what lay where something else was agreed to stays away.
         reasons = {each.reason for each in done.conflicts}
         agreed = {_CHANGED} if any(accept for accept, _ in verdicts) else set()
-        assert reasons <= (set() if accepts else {WHOLE_RUN, *agreed})
+        assert reasons <= (set() if accepts else {*ENTANGLED, *agreed})
         assert (await person.review.queue()).left == (done.left if reasons else 0)
         if not reasons and {accepts, *(accept for accept, _ in verdicts)} == {accepts}:
             assert await pictured(person) == (wanted if accepts else before)
@@ -194,6 +197,6 @@ async def test_a_run_is_taken_back_piece_by_piece(
             refused |= {hunk} if told.conflicts else set()
         # What lies in something, or where something lay, has to go first: all together it can.
         reasons = {each.reason for each in (await run.undo()).conflicts}
-        assert reasons <= {WHOLE_RUN}
+        assert reasons <= ENTANGLED
         if not reasons:
             assert await pictured(person) == before

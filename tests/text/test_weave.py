@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bailiwick.text import weave as weave_module
+from bailiwick.text.diff import hunks_between
 from bailiwick.text.weave import Strand, Weave
 
 
@@ -215,6 +216,39 @@ def test_what_was_passed_need_not_be_gone_through_again(first, deeds):
     assert found[0] == found[1]
 
 
+def plainly_around(strands, parts, wanted):
+    """Whether lines stand where others are, by going through all of them."""
+    places = [place for place, each in enumerate(strands) if each in parts]
+    low, high = places[0], places[-1] + 1
+    while low > 0 and (strands[low - 1].late or not strands[low - 1].stands):
+        low -= 1
+    while high < len(strands) and (strands[high].late or not strands[high].stands):
+        high += 1
+    now = [each.text for each in strands[low:high] if each.stands]
+    wanted = [each.text for each in wanted]
+    return any(now[at : at + len(wanted)] == wanted for at in range(len(now) - len(wanted) + 1))
+
+
+@pytest.mark.spec("RUN-3")
+@given(
+    st.lists(st.text("xy\n", max_size=12), min_size=2, max_size=5),
+    st.lists(st.text("xyz\n", max_size=12), min_size=1, max_size=4),
+)
+@settings(max_examples=400)
+def test_what_others_put_back_is_found_as_by_going_through_everything(ours, others):
+    weave = Weave(ours[0].encode(), "base")
+    for text in ours[1:]:
+        weave.write("a", text.encode())
+    hunks = weave.settle(lambda by: by == "a")
+    for text in others:
+        weave.write("b", text.encode())
+        index = weave_module._StandingLines(weave._strands)
+        for each in hunks:
+            parts = (*each.removed, *each.added)
+            plain = plainly_around(weave._strands, parts, each.removed)
+            assert index.stands_around(parts, each.removed) == plain
+
+
 def texts(count):
     """Lines, as many others, and every second of those as yet others."""
     line, other, third = (
@@ -240,3 +274,68 @@ def test_rewriting_a_long_text_does_not_look_at_each_line_for_each_other(monkeyp
             weave.write(by, text)
         weave.settle(lambda by: by == "a")
     assert looks < 2000 * 100
+
+
+@pytest.mark.spec("REVIEW-6")
+def test_what_became_of_many_pieces_is_told_by_a_few_looks_at_the_text():
+    looks = 0
+
+    class Counted(list):
+        def __iter__(self):
+            nonlocal looks
+            looks += 1
+            return super().__iter__()
+
+    line, other, _ = texts(2000)
+    ours = [(line if number % 2 else other)[number] for number in range(2000)]
+    theirs = [each if number % 4 else f"theirs {number}\n" for number, each in enumerate(ours)]
+    weave = Weave("".join(line).encode(), "base")
+    weave.write("a", "".join(ours).encode())
+    hunks = weave.settle(lambda by: by == "a")
+    weave.write("b", "".join(theirs).encode())
+    weave._strands = Counted(weave._strands)
+    assert [weave.state(each) for each in hunks] == ["changed", "stands"] * 500
+    assert looks < 10
+
+
+@pytest.mark.spec("REVIEW-6")
+def test_to_write_in_many_places_moves_each_line_a_few_times_at_most():
+    moved = 0
+
+    class Counted(list):
+        def append(self, each):
+            nonlocal moved
+            moved += 1
+            super().append(each)
+
+        def __setitem__(self, place, value):
+            nonlocal moved
+            moved += len(self)
+            super().__setitem__(place, value)
+
+    line, other, _ = texts(2000)
+    weave = Weave("".join(line).encode(), "base")
+    weave._strands = Counted(weave._strands)
+    mixed = [(line if number % 2 else other)[number] for number in range(2000)]
+    weave.write("a", "".join(mixed).encode())
+    assert weave.data == "".join(mixed).encode()
+    assert moved < 2000 * 10
+
+
+@pytest.mark.spec("REVIEW-6")
+def test_of_a_text_that_was_changed_in_many_places_no_place_is_compared_by_itself(monkeypatch):
+    compared = 0
+
+    def counted(*given, **more):
+        nonlocal compared
+        compared += 1
+        return hunks_between(*given, **more)
+
+    monkeypatch.setattr(weave_module, "hunks_between", counted)
+    line, _, _ = texts(2000)
+    other = [f"other {number}\n" if number % 2 else each for number, each in enumerate(line)]
+    weave = Weave("".join(line).encode(), "base")
+    weave.write("a", "".join(other).encode())
+    hunks = weave.settle(lambda by: by == "a")
+    assert (len(hunks), compared) == (1000, 1)
+    assert [each.text for each in hunks[3].added] == ["other 7\n"]

@@ -11,7 +11,15 @@ from bailiwick.call import Machine
 from bailiwick.operations import OPERATIONS
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.reviews import NoteHolder
-from bailiwick.runs import RUN_IDLE_S, DigestShelf, RunEvent, RunRow, RunsInMemory
+from bailiwick.runs import (
+    RUN_IDLE_S,
+    DigestShelf,
+    RunEvent,
+    RunRow,
+    RunRows,
+    RunsInMemory,
+    RunsWanted,
+)
 from bailiwick.store import Store
 from bailiwick.versions import TellsBeneath, Version, past
 
@@ -36,6 +44,10 @@ class OwnRuns:
 
     async def rows(self, root: str) -> list[RunRow]:
         return (await self._runs(root)).rows()
+
+    async def listed(self, root: str, wanted: RunsWanted) -> RunRows:
+        found = [each for each in await self.rows(root) if wanted.means(each)]
+        return RunRows.of(found, wanted.limit)
 
     async def requests(self, run: RunRow) -> Mapping[str, str | None]:
         return (await self._runs(run.root)).requests(run.id)

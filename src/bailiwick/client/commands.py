@@ -14,7 +14,7 @@ from bailiwick.client.executions import BegunCommand, RemoteExecution
 from bailiwick.client.values import path_text, rebuilt_all
 from bailiwick.commands import WorkInfo
 from bailiwick.errors import ParseError
-from bailiwick.operations import Command, Network
+from bailiwick.operations import Command, Network, environment_of
 from bailiwick.paths import PathText
 from bailiwick.sandbox import CommandLimits
 from bailiwick.scope import Scope
@@ -64,11 +64,10 @@ class RemoteCommands(RemoteCore):
 
         async def begin() -> BegunCommand:
             given = await prepared()
-            variables = (given["env"] or {}).items()
             # What is no text must not go out as what JSON makes of it.
             Command(
                 argv=words(given["argv"], given["shell"]),
-                environment=tuple(f"{name}={value}" for name, value in variables),
+                environment=environment_of(given["env"] or {}),
             )
             said = {"detach": True, **_unlike_itself(given)}
             told = await scope._told(verb, given, said, rooted=rooted)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bailiwick.client.runs import RemoteRuns
 from bailiwick.client.values import path_text, rebuilt
 from bailiwick.errors import ParseError, Unsupported
-from bailiwick.reviews import ReviewNote, ReviewQueue, ReviewResult
+from bailiwick.reviews import QueuePage, ReviewNote, ReviewQueue, ReviewResult
 from bailiwick.scope.review import Review, ReviewedPart
 
 
@@ -19,15 +19,14 @@ class RemoteReviewing(RemoteRuns):
         """The queue of what agents did that nobody has agreed to, and verdicts on it."""
         return Review(self)
 
-    async def _review_queue(
-        self, part: ReviewedPart, cursor: str | None, limit: int | None
-    ) -> ReviewQueue:
+    async def _review_queue(self, part: ReviewedPart, page: QueuePage) -> ReviewQueue:
         wanted = [path_text(each) for each in part.paths]
         if len(wanted) > 1:
             raise ParseError("over HTTP one path is asked for at a time")
         query: dict[str, object] = {
-            "run": part.run, "path": wanted[0] if wanted else None, "cursor": cursor,
-            "limit": limit, "work": part.work, "ofFork": part.fork,
+            "run": part.run, "path": wanted[0] if wanted else None, "cursor": page.cursor,
+            "limit": page.limit, "work": part.work, "ofFork": part.fork,
+            "brief": page.brief or None,
         }  # fmt: skip
         told = await self._ask("review", "GET", "/review", query=query, asks=False)
         return rebuilt(ReviewQueue, told)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import segment
 from bailiwick.client.values import path_text, rebuilt, rebuilt_all
 from bailiwick.client.versions import RemoteVersions
 from bailiwick.errors import ParseError
 from bailiwick.paths import PathText
 from bailiwick.runs import RunChanges, RunInfo
-from bailiwick.scope.runs import Run
+from bailiwick.scope.runs import Run, RunPage
 from bailiwick.versions import UndoResult
 
 
@@ -18,15 +19,24 @@ class RemoteRuns(RemoteVersions):
     """What agents did on a server."""
 
     async def runs(
-        self, *, since_ns: int | None = None, limit: int | None = None, brief: bool = False
-    ) -> list[Run]:
-        """What agents did, run by run, what was seen last first."""
+        self,
+        *,
+        since_ns: int | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        brief: bool = False,
+    ) -> RunPage[Run]:
+        """What agents did, run by run, what was seen last first; ``next_cursor`` goes on."""
         query: dict[str, object] = {
             "since": None if since_ns is None else since_ns // 1_000_000, "limit": limit,
-            "brief": brief or None,
+            "cursor": cursor, "brief": brief or None,
         }  # fmt: skip
         told = await self._ask("runs", "GET", "/runs", query=query, asks=False)
-        return [Run(self, each) for each in rebuilt_all(RunInfo, told.get("runs"))]
+        runs = [Run(self, each) for each in rebuilt_all(RunInfo, told.get("runs"))]
+        following = told.get("nextCursor")
+        if following is not None and not isinstance(following, str):
+            raise no_answer("the cursor is no text")
+        return RunPage(runs, following)
 
     async def run_info(self, run: str) -> Run:
         """One run, by its id or an unambiguous beginning of it."""

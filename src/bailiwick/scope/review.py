@@ -5,29 +5,46 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import msgspec
 
 from bailiwick import operations
 from bailiwick.call import Call
 from bailiwick.commands import PlacedCopy
-from bailiwick.errors import FileTooLarge, ParseError, PathNotFound
-from bailiwick.finishing import to_the_end
+from bailiwick.errors import FileTooLarge, IoError, ParseError, PathNotFound
+from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.grant import subject_stands_above
+from bailiwick.late_module import LateModule
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.proposal import Proposal
-from bailiwick.reviews import NoteHolder, ReviewNote, ReviewQueue, ReviewResult, check_note
+from bailiwick.reviews import (
+    NoteHolder,
+    QueuePage,
+    ReviewBook,
+    ReviewNote,
+    ReviewQueue,
+    ReviewResult,
+    check_note,
+)
 from bailiwick.scope.core import seen_from
 from bailiwick.scope.runs import RunVerbs
 from bailiwick.scope.working_copies import WorkVerbs
-from bailiwick.verbs.review import queue as review_verbs
-from bailiwick.verbs.review import unapplied
-from bailiwick.verbs.review.apart import ApartChanges
-from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken
-from bailiwick.verbs.runs.path_stories import StoryContent
-from bailiwick.verbs.working_copies import bring_back
 from bailiwick.versions import recalls
 
-Prepared = Callable[[Call], Awaitable[Proposal[ReviewSpoken]]]
+if TYPE_CHECKING:
+    from bailiwick.verbs.review import queue as review_verbs
+    from bailiwick.verbs.review import unapplied
+    from bailiwick.verbs.review.apart import ApartChanges
+    from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken
+    from bailiwick.verbs.runs.story_contents import StoryContent
+    from bailiwick.verbs.working_copies import bring_back
+
+    Prepared = Callable[[Call], Awaitable[Proposal[ReviewSpoken]]]
+else:
+    review_verbs = LateModule("bailiwick.verbs.review.queue")
+    unapplied = LateModule("bailiwick.verbs.review.unapplied")
+    bring_back = LateModule("bailiwick.verbs.working_copies.bring_back")
 
 
 class ReviewedPart(NamedTuple):
@@ -65,10 +82,12 @@ class Review:
         limit: int | None = None,
         work: str | None = None,
         fork: str | None = None,
+        brief: bool = False,
     ) -> ReviewQueue:
-        """What is left, by path, in hunks: ``limit`` files of it, from a ``cursor`` on."""
+        """What is left, by path, in hunks: ``limit`` files of it, from a ``cursor`` on. ``brief``
+        counts hunks and does not show them."""
         part = ReviewedPart((), run, paths, work, fork)
-        return await self._scope._review_queue(part, cursor, limit)
+        return await self._scope._review_queue(part, QueuePage(cursor, limit, bool(brief)))
 
     async def accept(
         self,
@@ -118,9 +137,7 @@ class Review:
 class Reviews(Protocol):
     """A scope, here or on a server, as far as reviews ask it."""
 
-    async def _review_queue(
-        self, part: ReviewedPart, cursor: str | None, limit: int | None
-    ) -> ReviewQueue: ...
+    async def _review_queue(self, part: ReviewedPart, page: QueuePage) -> ReviewQueue: ...
 
     async def _review_accept(
         self, part: ReviewedPart, text: str | None, over: bool
@@ -149,19 +166,17 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             raise ParseError("runs, working copies and forks are named by text")
         return review_verbs.part_of(part.ids, part.run, self._places_of(part.paths))
 
-    async def _review_queue(
-        self, part: ReviewedPart, cursor: str | None, limit: int | None
-    ) -> ReviewQueue:
+    async def _review_queue(self, part: ReviewedPart, page: QueuePage) -> ReviewQueue:
         meant = self._part(part)
 
         async def of_fork(call: Call) -> ReviewQueue:
             assert part.fork is not None
             changes = await unapplied.of_fork(call, part.fork, self._pipeline.runs)
-            return unapplied.shown(call, changes, meant, cursor, limit)
+            return await unapplied.shown(call, changes, meant, page)
 
         def asked(scope: Self, prepare: Callable[[Call], Awaitable[ReviewQueue]]) -> Any:
             return scope._run(
-                operations.READ, "review", scope._top, prepare, cursor=cursor, limit=limit
+                operations.READ, "review", scope._top, prepare, cursor=page.cursor, limit=page.limit
             )
 
         if part.work is not None:
@@ -169,15 +184,14 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
 
                 async def of_copy(call: Call) -> ReviewQueue:
                     seen = await unapplied.of_copy(call, copy, whose, scope._pipeline.runs)
-                    return unapplied.shown(call, seen.changes, meant, cursor, limit)
+                    return await unapplied.shown(call, seen.changes, meant, page)
 
                 found: ReviewQueue = await asked(scope, of_copy)
         elif part.fork is not None:
             found = await asked(self, of_fork)
         else:
             found = await asked(
-                self,
-                lambda call: review_verbs.queue(call, self._pipeline.runs, meant, cursor, limit),
+                self, lambda call: review_verbs.queue(call, self._pipeline.runs, meant, page)
             )
         return found
 
@@ -364,7 +378,7 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         they are let finish it, for a moment."""
 
         changes = await self._looked_at(look)
-        changes.chosen(meant.ids, meant.paths)
+        await in_thread(changes.chosen, meant.ids, meant.paths)
         runs, wait_s = self._pipeline.runs, self.limits.review_wait_seconds_max
         subjects = {change.each.whose.subject for change in changes.changes} - {""}
         if subjects and not insist and runs is not None:
@@ -382,9 +396,10 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         """A verdict: on record as the call that it is, and then kept, also where whoever said it is
         gone by then: what it changed is changed, and the agent has to be told."""
         done: ReviewSpoken | None = None
+        begun: set[str] = set()
 
         async def noted(call: Call) -> Proposal[ReviewResult]:
-            proposal = self._foretelling(verb, await prepare(call))
+            proposal = self._foretelling(verb, self._announcing(await prepare(call), begun))
 
             def spoken(told: ReviewSpoken) -> ReviewResult:
                 nonlocal done
@@ -398,15 +413,47 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
                 operations.VERSION, verb, self._top, noted, preview=preview
             )
         finally:
-            if done is not None:
-                await to_the_end(self._keep_verdict(done))
+            try:
+                if done is not None:
+                    await to_the_end(self._keep_verdict(done))
+            finally:
+                for request in begun:
+                    self._reviews.over(request)
         return result
+
+    def _announcing(
+        self, proposal: Proposal[ReviewSpoken], begun: set[str]
+    ) -> Proposal[ReviewSpoken]:
+        """A verdict that takes something back, put down before: what has come to pass of it is kept
+        by whoever looks next, should that not be kept here."""
+        foretold, look = proposal.foretold, proposal.last_look
+        said = None if foretold is None else foretold().said
+        if said is None or said.branch is None:
+            return proposal
+
+        async def last_look() -> None:
+            if look is not None:
+                await look()
+            await self._reviews.announce(said)
+            begun.add(said.request_id)
+
+        return msgspec.structs.replace(proposal, last_look=last_look)
+
+    @property
+    def _reviews(self) -> ReviewBook:
+        return review_verbs.required(self._pipeline.runs)[1]
 
     async def _keep_verdict(self, done: ReviewSpoken) -> None:
         """For `lost_answers`, too: what nobody has kept yet."""
         runs = self._pipeline.runs
-        if done.said is not None and runs is not None and runs.reviews:
+        if done.said is None or runs is None or runs.reviews is None:
+            return
+        try:
             await runs.reviews.keep(done.said, done.result)
+        except IoError as error:
+            if done.said.branch is None:
+                raise
+            raise _not_kept_yet(error, done.said.request_id) from error
 
     def _has_review_notes(self) -> bool:
         """For `front_access`, as is what follows it."""
@@ -436,3 +483,12 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             self.limits.review_notes_told_max,
         )  # fmt: skip
         return [seen_from(each, grant.base) for each in notes]
+
+
+def _not_kept_yet(error: IoError, request: str) -> IoError:
+    said = IoError(
+        f"it was taken back, but that it was said could not be kept: {error.message}",
+        errno=error.errno, hint="the next look at the queue makes up for it",
+    )  # fmt: skip
+    said.request_id = request
+    return said

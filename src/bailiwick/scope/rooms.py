@@ -2,7 +2,7 @@
 
 What is hidden from them, and what what they change is compared with, is decided when it is mounted.
 It stays until nothing may be at work in the copy, or until somebody may see less or more than
-before.
+before: where a rule or a grant is another, and where something came into the tree that is hidden.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from bailiwick.verbs.commands import (
     give_up,
     make_copy,
     sight_of,
+    still_shows,
     view_of,
 )
 
@@ -119,10 +120,16 @@ class SessionRoom:
         """The room, for someone who sees what it shows."""
         if (
             self._room is not None
-            and self._sight == (sight := await sight_of(call, copy))
+            and self._sight is not None
+            and await still_shows(call, copy, self._sight)
             and await beside.are_as(self._beside)
         ):
-            return self._room, sight
+            return self._room, self._sight
+        if self._running:
+            raise Busy(
+                "what may be shown of the tree is another since commands of this session began",
+                hint="wait for them, or end them: the next one is shown the tree as it may be seen",
+            )
         await self.clear()
         await copy.survey()
         sight = await sight_of(call, copy)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bailiwick import operations
 from bailiwick.errors import ParseError
+from bailiwick.late_module import LateModule
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.runs import RunChanges, RunInfo, found_run
 from bailiwick.scope.versions import VersionVerbs
-from bailiwick.verbs.runs import run_verbs
 from bailiwick.verbs.walks.path_pages import path_page
 from bailiwick.versions import UndoResult
+
+if TYPE_CHECKING:
+    from bailiwick.verbs.runs import run_verbs
+else:
+    run_verbs = LateModule("bailiwick.verbs.runs.run_verbs")
 
 
 class TellsRuns(Protocol):
@@ -83,22 +88,54 @@ class Run:
         )
 
 
+OneRun = TypeVar("OneRun")
+
+
+class RunPage(list[OneRun]):
+    """Some runs, what was seen last first: a list that says where it was cut. ``next_cursor`` goes
+    on to those that were seen before, None where there are none. A run that is seen meanwhile
+    stands before all of them: whoever wants it looks again from the beginning."""
+
+    def __init__(self, runs: Iterable[OneRun], next_cursor: str | None = None) -> None:
+        super().__init__(runs)
+        self.next_cursor = next_cursor
+
+    @property
+    def runs(self) -> list[OneRun]:
+        """The runs alone."""
+        return list(self)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether there are more."""
+        return self.next_cursor is not None
+
+
 class RunVerbs(VersionVerbs):
     """What agents did here."""
 
     async def runs(
-        self, *, since_ns: int | None = None, limit: int | None = None, brief: bool = False
-    ) -> list[Run]:
+        self,
+        *,
+        since_ns: int | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        brief: bool = False,
+    ) -> RunPage[Run]:
         """What agents did here, run by run, what was seen last first; with ``since_ns`` only those
         seen from then on. An agent sees its own, a person and the host all of them. A ``brief``
-        list does not say what came of each, which takes a look at all that it changed."""
+        list does not say what came of each, which takes a look at all that it changed.
+
+        At most ``limit`` are told (default: ``history_default``): ``truncated`` says whether there
+        are more, and ``next_cursor`` goes on to them."""
         book = run_verbs.required(self._pipeline.runs)
-        found = await self._run(
+        asked = run_verbs.RunsAsked(since_ns, limit, cursor)
+        infos, following = await self._run(
             operations.READ, "runs", self._top,
-            lambda call: run_verbs.listed(call, book, since_ns, limit, brief=bool(brief)),
-            since_ns=since_ns, limit=limit,
+            lambda call: run_verbs.listed(call, book, asked, brief=bool(brief)),
+            since_ns=since_ns, limit=limit, cursor=cursor,
         )  # fmt: skip
-        return [Run(self, each) for each in found]
+        return RunPage([Run(self, each) for each in infos], following)
 
     async def run_info(self, run: str) -> Run:
         """One run, by its id or an unambiguous beginning of it. Raises `PathNotFound`."""

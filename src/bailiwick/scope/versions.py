@@ -8,21 +8,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from bailiwick import operations
 from bailiwick.audit import Flushes
 from bailiwick.call import Call, Target
 from bailiwick.errors import BailiwickError
 from bailiwick.finishing import cause_of, to_the_end
+from bailiwick.late_module import LateModule
 from bailiwick.operations import Operation
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.proposal import Proposal
 from bailiwick.scope.branches import Branch, Drafted
 from bailiwick.scope.core import ScopeCore
 from bailiwick.store import Store
-from bailiwick.verbs import branches as branch_verbs
-from bailiwick.verbs import history, leases
 from bailiwick.verbs.arguments import check_lock_token, expected
 from bailiwick.versions import (
     Comparison,
@@ -38,6 +37,14 @@ from bailiwick.versions import (
     branches,
     lines,
 )
+
+if TYPE_CHECKING:
+    from bailiwick.verbs import branches as branch_verbs
+    from bailiwick.verbs import history, leases
+else:
+    branch_verbs = LateModule("bailiwick.verbs.branches")
+    history = LateModule("bailiwick.verbs.history")
+    leases = LateModule("bailiwick.verbs.leases")
 
 
 class VersionVerbs(ScopeCore):

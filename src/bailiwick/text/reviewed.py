@@ -206,8 +206,9 @@ class ReviewedText:
         group: list[ReviewedLine] = []
         for line in self._lines:
             if line.is_settled:
-                yield from _apart(group)
-                group = []
+                if group:
+                    yield from _apart(group)
+                    group = []
                 yield line
             else:
                 group.append(line)

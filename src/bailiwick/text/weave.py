@@ -8,6 +8,7 @@ between, and taken back without touching theirs. All of it is over bytes, each a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from typing import Final, Literal
@@ -76,6 +77,7 @@ class Weave:
     def __init__(self, data: bytes, by: str) -> None:
         self._strands = [Strand(each, by) for each in lines_of(data)]
         self._late = False
+        self._standing_lines: _StandingLines | None = None
 
     @property
     def data(self) -> bytes:
@@ -84,64 +86,8 @@ class Weave:
 
     def write(self, by: str, data: bytes) -> None:
         """What ``by`` made of it: the whole text afterwards."""
-        new = lines_of(data)
-        standing = [place for place, each in enumerate(self._strands) if each.stands]
-        old = [self._strands[place].text for place in standing]
-        crowds = _Crowds(self._strands)
-        for block in reversed(blocks_between(old, new)):
-            taken = standing[block.a_low : block.a_high]
-            if self._put_again(standing, block, new[block.b_low : block.b_high], by, crowds):
-                continue
-            put = [Strand(each, by, late=self._late) for each in new[block.b_low : block.b_high]]
-            place = taken[-1] + 1 if taken else self._gap(standing, block.a_low, by)
-            self._take(taken, by, crowds, replacing=bool(put))
-            self._strands[place:place] = put
-            crowds.stand_until(place + len(put))
-
-    def _put_again(
-        self, standing: Sequence[int], block: Block, lines: Sequence[str], by: str, crowds: _Crowds
-    ) -> bool:
-        """Whether lines are only put back that were taken out there, whoever does that: then they
-        are those of whoever wrote them first."""
-        low = standing[block.a_low - 1] + 1 if block.a_low else 0
-        high = standing[block.a_high] if block.a_high < len(standing) else len(self._strands)
-        wanted, back = list(reversed(lines)), list[int]()
-        for place in range(low, high):
-            strand = self._strands[place]
-            if wanted and not strand.stands and strand.text == wanted[-1]:
-                back.append(place)
-                wanted.pop()
-        if wanted or not back:
-            return False
-        self._take(standing[block.a_low : block.a_high], by, crowds, replacing=True)
-        for place in back:
-            strand = self._strands[place]
-            strand.gone_by, strand.replaced, strand.crowded = None, False, False
-        for place in range(low, high):
-            self._strands[place].crowded = False
-        crowds.stand_until(high)
-        return True
-
-    def _gap(self, standing: Sequence[int], number: int, by: str) -> int:
-        """Where something comes between two lines. What was taken out between them may belong
-        before or after it: that is known only where its author put something in its place."""
-        first = standing[number - 1] + 1 if number else 0
-        last = standing[number] if number < len(standing) else len(self._strands)
-        follows = self._strands[last].by if last < len(self._strands) else None
-        gone = [each for each in self._strands[first:last] if each.gone_by != by]
-        if gone and follows is not None and all(each.gone_by == follows for each in gone):
-            return first
-        for each in gone:
-            each.crowded = True
-        return last
-
-    def _take(self, places: Sequence[int], by: str, crowds: _Crowds, *, replacing: bool) -> None:
-        for place in places:
-            strand = self._strands[place]
-            strand.gone_by = by
-            if strand.by != by:
-                strand.replaced = replacing
-                crowds.gather_around(place, strand.by)
+        self._strands = _Rewriting(self._strands, by, late=self._late).all(lines_of(data))
+        self._standing_lines = None
 
     # --- one author ----------------------------------------------------------------------------
 
@@ -167,6 +113,7 @@ class Weave:
                 group.append(strand)
         close()
         self._strands = settled
+        self._standing_lines = None
         self._late = True
         self._place(hunks)
         return hunks
@@ -207,21 +154,9 @@ class Weave:
         took out."""
         if any(each.stands for each in hunk.added):
             return False
-        now, wanted = self._stands_instead(hunk), [each.text for each in hunk.removed]
-        return any(now[at : at + len(wanted)] == wanted for at in range(len(now) - len(wanted) + 1))
-
-    def _stands_instead(self, hunk: WovenHunk) -> list[str]:
-        """The lines that others have put where the hunk is."""
-        parts = {id(each) for each in (*hunk.removed, *hunk.added)}
-        places = [place for place, each in enumerate(self._strands) if id(each) in parts]
-        low, high = places[0], places[-1] + 1
-        while low > 0 and (self._strands[low - 1].late or not self._strands[low - 1].stands):
-            low -= 1
-        while high < len(self._strands) and (
-            self._strands[high].late or not self._strands[high].stands
-        ):
-            high += 1
-        return [each.text for each in self._strands[low:high] if each.stands]
+        if self._standing_lines is None:
+            self._standing_lines = _StandingLines(self._strands)
+        return self._standing_lines.stands_around((*hunk.removed, *hunk.added), hunk.removed)
 
     def without(self, hunks: Collection[WovenHunk]) -> bytes:
         """What stands there now with some hunks taken back, none of which is ``changed``."""
@@ -236,12 +171,154 @@ class Weave:
         )
 
 
+class _StandingLines:
+    """Which lines stand where, for as long as nobody writes: to be asked about each of many hunks
+    without going through all of the text."""
+
+    def __init__(self, strands: Sequence[Strand]) -> None:
+        self._place = {id(each): place for place, each in enumerate(strands)}
+        self._lines = [each.text for each in strands if each.stands]
+        self._numbers: dict[str, list[int]] = {}
+        for number, line in enumerate(self._lines):
+            self._numbers.setdefault(line, []).append(number)
+        self._standing, self._begins = [0], [0]
+        for place, each in enumerate(strands, 1):
+            self._standing.append(self._standing[-1] + each.stands)
+            self._begins.append(self._begins[-1] if _is_loose(each) else place)
+        self._ends = [len(strands)]
+        for place in range(len(strands) - 1, -1, -1):
+            self._ends.append(self._ends[-1] if _is_loose(strands[place]) else place)
+        self._ends.reverse()
+
+    def stands_around(self, parts: Collection[Strand], wanted: Sequence[Strand]) -> bool:
+        """Whether lines stand, one after the other, where ``parts`` are, among what was put there
+        late: that goes from the last line before them to the first one behind."""
+        places = [self._place[id(each)] for each in parts]
+        low = self._standing[self._begins[min(places)]]
+        high = self._standing[self._ends[max(places) + 1]]
+        texts = [each.text for each in wanted]
+        if not texts:
+            return True
+        numbers, offset = min(
+            ((self._numbers.get(text, []), at) for at, text in enumerate(texts)),
+            key=lambda each: len(each[0]),
+        )
+        first = bisect_left(numbers, low + offset)
+        last = bisect_left(numbers, high - len(texts) + offset + 1)
+        starts = (number - offset for number in numbers[first:last])
+        return any(self._lines[start : start + len(texts)] == texts for start in starts)
+
+
+def _is_loose(strand: Strand) -> bool:
+    return strand.late or not strand.stands
+
+
+class _Rewriting:
+    """What one author makes of a text. It goes from the end to the beginning, so that what was
+    passed lies behind and what is still to come has its old place."""
+
+    def __init__(self, strands: list[Strand], by: str, *, late: bool) -> None:
+        self._standing = [place for place, each in enumerate(strands) if each.stands]
+        self._strands = _Passage(strands)
+        self._crowds = _Crowds(self._strands)
+        self._by = by
+        self._late = late
+
+    def all(self, new: Sequence[str]) -> list[Strand]:
+        """The strands, once these lines are what stands there."""
+        standing = self._standing
+        old = [self._strands[place].text for place in standing]
+        for block in reversed(blocks_between(old, new)):
+            taken = standing[block.a_low : block.a_high]
+            if self._put_again(block, new[block.b_low : block.b_high]):
+                continue
+            put = [
+                Strand(each, self._by, late=self._late) for each in new[block.b_low : block.b_high]
+            ]
+            place = taken[-1] + 1 if taken else self._gap(block.a_low)
+            self._take(taken, replacing=bool(put))
+            self._strands.put(place, put)
+            self._crowds.stand_until(place + len(put))
+        return self._strands.whole()
+
+    def _put_again(self, block: Block, lines: Sequence[str]) -> bool:
+        """Whether lines are only put back that were taken out there, whoever does that: then they
+        are those of whoever wrote them first."""
+        standing = self._standing
+        low = standing[block.a_low - 1] + 1 if block.a_low else 0
+        high = standing[block.a_high] if block.a_high < len(standing) else len(self._strands)
+        wanted, back = list(reversed(lines)), list[int]()
+        for place in range(low, high):
+            strand = self._strands[place]
+            if wanted and not strand.stands and strand.text == wanted[-1]:
+                back.append(place)
+                wanted.pop()
+        if wanted or not back:
+            return False
+        self._take(standing[block.a_low : block.a_high], replacing=True)
+        for place in back:
+            strand = self._strands[place]
+            strand.gone_by, strand.replaced, strand.crowded = None, False, False
+        for place in range(low, high):
+            self._strands[place].crowded = False
+        self._crowds.stand_until(high)
+        return True
+
+    def _gap(self, number: int) -> int:
+        """Where something comes between two lines. What was taken out between them may belong
+        before or after it: that is known only where its author put something in its place."""
+        standing = self._standing
+        first = standing[number - 1] + 1 if number else 0
+        last = standing[number] if number < len(standing) else len(self._strands)
+        follows = self._strands[last].by if last < len(self._strands) else None
+        between = (self._strands[place] for place in range(first, last))
+        gone = [each for each in between if each.gone_by != self._by]
+        if gone and follows is not None and all(each.gone_by == follows for each in gone):
+            return first
+        for each in gone:
+            each.crowded = True
+        return last
+
+    def _take(self, places: Sequence[int], *, replacing: bool) -> None:
+        for place in places:
+            strand = self._strands[place]
+            strand.gone_by = self._by
+            if strand.by != self._by:
+                strand.replaced = replacing
+                self._crowds.gather_around(place, strand.by)
+
+
+class _Passage:
+    """Strands with a gap where something was put last: what is put nearby moves few of them."""
+
+    def __init__(self, strands: list[Strand]) -> None:
+        self._before = strands
+        self._behind: list[Strand] = []  # the last one first
+
+    def __len__(self) -> int:
+        return len(self._before) + len(self._behind)
+
+    def __getitem__(self, place: int) -> Strand:
+        behind = place - len(self._before)
+        return self._before[place] if behind < 0 else self._behind[-1 - behind]
+
+    def put(self, place: int, strands: Sequence[Strand]) -> None:
+        while len(self._before) > place:
+            self._behind.append(self._before.pop())
+        while len(self._before) < place:
+            self._before.append(self._behind.pop())
+        self._before += strands
+
+    def whole(self) -> list[Strand]:
+        return self._before + self._behind[::-1]
+
+
 class _Crowds:
     """Finds in one writing, which goes from the end to the beginning, what cannot come back by
     itself. What was passed is not gone through again: of each author it is known which strands
     before the last place were, by their numbers, and which behind it, counted from the end."""
 
-    def __init__(self, strands: list[Strand]) -> None:
+    def __init__(self, strands: _Passage) -> None:
         self._strands = strands
         self._before: dict[str, tuple[int, int]] = {}
         self._behind: dict[str, tuple[int, int]] = {}
@@ -310,6 +387,8 @@ def blocks_between(old: Sequence[str], new: Sequence[str]) -> list[Block]:
     holds."""
     if not old or not new:
         return [Block(0, len(old), 0, len(new))] if old or new else []
+    if len(old) == len(new) == 1:  # as most are, and a long text has many
+        return [] if old[0] == new[0] else [Block(0, 1, 0, 1)]
     a, b = (
         "".join(each if each.endswith("\n") else f"{each}\0\n" for each in side)
         for side in (old, new)

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from bailiwick.audit import LedgerRecord
+from bailiwick.grant import STANDING_ABOVE
 from bailiwick.operations import OPERATIONS
 from bailiwick.paths import ScopedPath
 from bailiwick.reviews import NoteHolder
@@ -21,8 +22,11 @@ from bailiwick.runs import (
     RUN_IDLE_S,
     DigestShelf,
     RunEvent,
+    RunPlace,
     RunRow,
+    RunRows,
     RunStep,
+    RunsWanted,
     begun_by,
     run_of,
 )
@@ -78,14 +82,24 @@ WHERE root = ? AND subject = ? AND front = ? AND seen_ns >= ? ORDER BY seen_ns D
 """
 _ROWS: Final = """
 SELECT id, root, subject, front, title, begun_ns, seen_ns, counts FROM runs
-WHERE root = ? ORDER BY seen_ns DESC, begun_ns DESC
+WHERE root = ? ORDER BY seen_ns DESC, begun_ns DESC, id DESC
 """
+_IS_AGENTS: Final = " AND ".join(
+    f"substr(subject, 1, {len(each)}) <> '{each}'" for each in STANDING_ABOVE
+)
+_LISTED: Final = f"""
+SELECT id, root, subject, front, title, begun_ns, seen_ns, counts FROM runs
+WHERE root = ? AND seen_ns >= ? AND ? IN ('', subject)
+    AND (seen_ns, begun_ns, id) < (?, ?, ?) AND (title IS NOT NULL OR {_IS_AGENTS})
+ORDER BY seen_ns DESC, begun_ns DESC, id DESC LIMIT ?
+"""
+_BEFORE_ALL: Final = RunPlace(2**63 - 1, 0, "")
 _SEEN: Final = """
 SELECT id, root, subject, front, title, begun_ns, seen_ns, counts FROM runs
 WHERE seen_ns >= ? ORDER BY seen_ns DESC LIMIT ?
 """
 _COUNTS: Final = (
-    "grant_id", "calls", "changes", "commands", "refusals", "questions", "approved", "via",
+    "grant_id", "calls", "changes", "commands", "refusals", "questions", "approved", "asked", "via",
 )  # fmt: skip
 
 
@@ -122,6 +136,13 @@ class RunIndex:
     async def rows(self, root: str) -> list[RunRow]:
         await self.catch_up()
         return [_row(each) for each in self._database.read(_ROWS, (root,))]
+
+    async def listed(self, root: str, wanted: RunsWanted) -> RunRows:
+        await self.catch_up()
+        most, after = wanted.limit + 1, wanted.after or _BEFORE_ALL
+        asked = (root, wanted.since_ns or 0, wanted.subject or "", *after, most)
+        rows = self._database.read(_LISTED, asked)
+        return RunRows.of([_row(each) for each in rows], wanted.limit)
 
     async def requests(self, run: RunRow) -> Mapping[str, str | None]:
         found = self._database.read(

@@ -28,6 +28,7 @@ from bailiwick.state.grants.rows import is_held
 from bailiwick.state.grants.tokens import has_token
 from bailiwick.state.made_once import once
 from bailiwick.state.notices.book import NoticeBook
+from bailiwick.state.runs.announced_verdicts import TABLE, AnnouncedVerdicts
 
 PART = DatabasePart(
     "reviews",
@@ -78,6 +79,7 @@ PART = DatabasePart(
         ALTER TABLE review_notes         -- through whose hands the name of the agent came: JSON
             ADD COLUMN via TEXT NOT NULL DEFAULT '[]';
         """,
+        TABLE,
     ),
 )
 
@@ -97,6 +99,7 @@ class VerdictBook:
         self._time_ns = time_ns
         self.queues: dict[tuple[str, str], QueueShelf] = {}
         self._waiting = LastRead(database.epoch, self._whom)
+        self._announced = AnnouncedVerdicts(database)
 
     def verdicts(self, root: str, path: str) -> list[HunkVerdict]:
         rows = self._database.read(
@@ -137,41 +140,57 @@ class VerdictBook:
         return SettledVersion(*rows[0]) if rows else None
 
     async def keep(self, said: ReviewVerdicts, result: ReviewResult) -> None:
-        now = self._time_ns()
-
         def job(connection: Connection) -> Any:
-            connection.executemany(
-                "INSERT INTO review_verdicts (root, path, version, hunk, run, accepted, settles,"
-                " by, time_ns, request, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (said.root, each.path, each.version, each.hunk, each.run, int(each.accepted),
-                     int(each.settles), said.by, now, said.request_id, said.note)
-                    for each in said.verdicts
-                ],
-            )  # fmt: skip
-            connection.executemany(
-                "INSERT INTO review_notes (root, subject, path, lines, note, run, by, time_ns, via)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (said.root, whose.subject, each.path, json.dumps(each.lines), each.note,
-                     each.run, each.by, now, json.dumps(whose.via))
-                    for whose, each in said.notes
-                ],
-            )  # fmt: skip
-            if said.through is not None:
-                connection.execute(
-                    "INSERT INTO review_settled VALUES (?, ?, ?) ON CONFLICT (root) DO UPDATE SET"
-                    " version = excluded.version, made_ns = excluded.made_ns",
-                    (said.root, *said.through),
-                )
-            for notice in _told_of(connection, said):
-                self._notices.review_in(connection, notice)
+            self._keep_in(connection, said)
             return msgspec.to_builtins(result, enc_hook=str)
 
         # Noticed by every process at once: whoever answers an agent looks for its notes each time,
         # and whoever follows a root hears of verdicts.
         what = "accept" if result.accepted else "reject"
         await self._database.write_control(once(what, job))
+
+    async def make_up_for(self, said: ReviewVerdicts) -> None:
+        await self._database.write_control(functools.partial(self._keep_in, said=said))
+
+    async def announce(self, said: ReviewVerdicts) -> None:
+        await self._announced.add(said)
+
+    def over(self, request: str) -> None:
+        self._announced.over(request)
+
+    def announced(self, root: str, branch: str) -> list[ReviewVerdicts]:
+        return [each for each in self._announced.left(root) if each.branch == branch]
+
+    def _keep_in(self, connection: Connection, said: ReviewVerdicts) -> None:
+        if said.branch is not None and not self._announced.take_in(connection, said.request_id):
+            return  # somebody found that it had come to pass, and has kept it
+        now = self._time_ns()
+        connection.executemany(
+            "INSERT INTO review_verdicts (root, path, version, hunk, run, accepted, settles,"
+            " by, time_ns, request, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (said.root, each.path, each.version, each.hunk, each.run, int(each.accepted),
+                 int(each.settles), said.by, now, said.request_id, said.note)
+                for each in said.verdicts
+            ],
+        )  # fmt: skip
+        connection.executemany(
+            "INSERT INTO review_notes (root, subject, path, lines, note, run, by, time_ns, via)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (said.root, whose.subject, each.path, json.dumps(each.lines), each.note,
+                 each.run, each.by, now, json.dumps(whose.via))
+                for whose, each in said.notes
+            ],
+        )  # fmt: skip
+        if said.through is not None:
+            connection.execute(
+                "INSERT INTO review_settled VALUES (?, ?, ?) ON CONFLICT (root) DO UPDATE SET"
+                " version = excluded.version, made_ns = excluded.made_ns",
+                (said.root, *said.through),
+            )
+        for notice in _told_of(connection, said):
+            self._notices.review_in(connection, notice)
 
     def _whom(self) -> frozenset[tuple[object, ...]]:
         return frozenset(

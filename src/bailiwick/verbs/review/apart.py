@@ -11,26 +11,27 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
-from bailiwick.errors import HashMismatch, ParseError, PathNotFound
+import msgspec
+
+from bailiwick.errors import HashMismatch, ParseError
 from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
 from bailiwick.reviews import NoteHolder, ReviewFile, ReviewHunk, ReviewSides
 from bailiwick.text.merge import differing_pieces, joined_pieces, merged
 from bailiwick.text.reviewed import ReviewedText, ReviewHunkLines
-from bailiwick.verbs.review.names import HunkName, given_names
+from bailiwick.verbs.review.names import HunkName, NamesByBeginning, given_names, not_left
 from bailiwick.verbs.runs.path_stories import (
     ModeChange,
-    StoryContent,
     hunk_header,
     hunk_id,
     hunk_lines,
-    is_text,
     kind_between,
-    text_at,
     whole_texts,
 )
+from bailiwick.verbs.runs.story_contents import StoryContent, is_text, text_at
 from bailiwick.versions import ChangeKind
 
 AGAINST: Final = "it was changed in the tree, too, and the two cannot be joined"
@@ -147,12 +148,20 @@ class ApartChange:
         """The ids of those that do the same as a hunk, itself among them."""
         if hunk.lines is None:
             return {hunk.id}
-        texts = hunk.lines.texts
-        return {each.id for each in self.hunks if each.lines and each.lines.texts == texts}
+        return self._alike[hunk.lines.texts]
+
+    @cached_property
+    def _alike(self) -> dict[tuple[str, str], set[str]]:
+        alike: dict[tuple[str, str], set[str]] = {}
+        for each in self.hunks:
+            if each.lines is not None:
+                alike.setdefault(each.lines.texts, set()).add(each.id)
+        return alike
 
     def with_only(self, hunks: Collection[ApartHunk]) -> tuple[bytes, int]:
         """What stands in the tree with some hunks, and the mode that it has then."""
-        return self._without([each for each in self.hunks if each not in hunks])
+        chosen = {each.id for each in hunks}
+        return self._without([each for each in self.hunks if each.id not in chosen])
 
     def theirs_without(self, hunks: Collection[ApartHunk]) -> tuple[bytes, int] | None:
         """What it is apart with some hunks given up there; None where others changed lines that
@@ -183,13 +192,24 @@ class ApartChange:
         """For people; with ``sides`` also what it is on either side, where that has to be
         settled."""
         told = [self._shown(each) for each in hunks]
+        settled = list(self._sides()) if sides and self.against is not None else []
+        return msgspec.structs.replace(self.brief(hunks), hunks=told, sides=settled)
+
+    def brief(self, hunks: Collection[ApartHunk]) -> ReviewFile:
+        """Without its lines."""
+        pieces = [piece for each in hunks for piece in self._pieces_of(each)]
         return ReviewFile(
             path=self.path, kind=self.kind, type=self.type, version=self.version,
             origin=None if self.gone is None else self.gone.path, against=self.against,
-            carried=self.each.carried,
-            added=sum(each.added for each in told), removed=sum(each.removed for each in told),
-            hunks=told, sides=list(self._sides()) if sides and self.against is not None else [],
+            carried=self.each.carried, hunk_count=len(hunks),
+            added=sum(len(each.added) for each in pieces),
+            removed=sum(len(each.removed) for each in pieces),
         )  # fmt: skip
+
+    def _pieces_of(self, hunk: ApartHunk) -> list[ReviewHunkLines]:
+        if self.against is not None:
+            return self._pieces
+        return [] if hunk.lines is None else [hunk.lines]
 
     def _sides(self) -> Iterator[ReviewSides]:
         """All lines, of what is text on either side to the last byte: whoever settles it gives back
@@ -217,13 +237,11 @@ class ApartChange:
                 )  # fmt: skip
 
     def _shown(self, hunk: ApartHunk) -> ReviewHunk:
-        pieces = [hunk.lines] if hunk.lines is not None else []
+        pieces = self._pieces_of(hunk)
         header = f"{self.kind} {self.type}"
-        if self.against is not None:
-            pieces = self._pieces
-        elif hunk.lines is not None:
+        if self.against is None and hunk.lines is not None:
             header = hunk_header(hunk.lines)
-        elif hunk.modes is not None:
+        elif self.against is None and hunk.modes is not None:
             header = hunk.modes.header
         return ReviewHunk(
             id=hunk.id, run="", subject=self.each.whose.subject, header=header,
@@ -341,27 +359,32 @@ class ApartChanges:
         names = given_names(ids)
         self._refuse_unseen(names)
         self._refuse_two_meanings(names)
+        by_part = [(each, part) for each in names if (part := self._part(each)) is not None]
+        by_id = NamesByBeginning(each for each in names if self._part(each) is None)
+        every = NamesByBeginning(names)
         met: dict[str, set[str]] = {each.text: set() for each in names}
         found: ApartChoice = []
         for change in self.changes:
             if paths and not self._lies_in(change, paths):
                 continue
             some = []
+            around = [
+                each
+                for each, (path, _) in by_part
+                if path is None or self._lies_in(change, (ScopedPath(path),))
+            ]
             for hunk in change.hunks:
-                fits = [each for each in names if self._means(each, change, hunk)]
+                fits = [*around, *by_id.of(hunk.id)]
                 for each in fits:
                     met[each.text].add("" if each.text.startswith(self.name) else hunk.id)
                 if fits or not names:
                     some.append(hunk)
             if some:
-                _refuse_unclear(change, some, names)
+                _refuse_unclear(change, some, every)
                 found.append((change, some))
         for text, several in met.items():
             if not several:
-                raise PathNotFound(
-                    f"nothing that is left to review is called {text[:80]!r}",
-                    hint="a hunk that was changed again has another id",
-                )
+                raise not_left(text)
             if len(several) > 1:
                 raise ParseError(
                     f"{len(several)} ids begin with {text[:80]!r}", hint="give more of the id"
@@ -384,13 +407,6 @@ class ApartChanges:
                     f"{each.text!r} is the name of all of it, and an id begins with it as well",
                     hint="give more of the id, or NAME@VERSION",
                 )
-
-    def _means(self, name: HunkName, change: ApartChange, hunk: ApartHunk) -> bool:
-        part = self._part(name)
-        if part is None:
-            return name.begins(hunk.id)
-        path, _ = part
-        return path is None or self._lies_in(change, (ScopedPath(path),))
 
     def _part(self, name: HunkName) -> tuple[str | None, str | None] | None:
         """The path that is meant, None for all, and the version that it was shown with, by a name
@@ -454,13 +470,13 @@ def places_of(chosen: Iterable[tuple[ApartChange, object]]) -> set[ScopedPath]:
 
 
 def _refuse_unclear(
-    change: ApartChange, some: Sequence[ApartHunk], names: Sequence[HunkName]
+    change: ApartChange, some: Sequence[ApartHunk], names: NamesByBeginning
 ) -> None:
     """What is apart has to be what somebody looked at, and of hunks that do the same in several
     places it has to be known which one that was."""
     ids = {each.id for each in some}
     for hunk in some:
-        seen = [each.version for each in names if each.begins(hunk.id)]
+        seen = [each.version for each in names.of(hunk.id)]
         unclear = bool(seen) and not change.equals(hunk) <= ids
         if any(
             each is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from bailiwick.grant import subject_stands_above
@@ -15,28 +16,26 @@ from bailiwick.runs import RunRow
 from bailiwick.text.reviewed import ReviewedText, ReviewHunkLines
 from bailiwick.text.weave import shown
 from bailiwick.verbs.review.names import HunkName
+from bailiwick.verbs.runs.displaced_things import Displaced
+from bailiwick.verbs.runs.moved_back import WHOLE_RUN
 from bailiwick.verbs.runs.path_stories import (
     OVER_ANOTHER,
-    Displaced,
     ModeChange,
     Stories,
-    StoryContent,
-    differs,
     hunk_header,
     hunk_id,
     hunk_lines,
-    is_text,
     is_unlisted,
     kind_between,
-    text_at,
     whole_texts,
 )
-from bailiwick.verbs.runs.taking_back import (
-    WHOLE_RUN,
+from bailiwick.verbs.runs.planned_return import (
     PlannedReturn,
     return_text,
     return_whole,
 )
+from bailiwick.verbs.runs.story_contents import StoryContent, differs, is_text, text_at
+from bailiwick.verbs.text_work import worked_out
 from bailiwick.versions import Conflict, Version
 
 RunOf = Callable[[Version], str | None]
@@ -76,11 +75,11 @@ class PathReview:
     ``path`` is that of its last version, ``place`` where it lies; ``replaced`` is what stood where
     an agent has moved it to. ``unlisted`` is the last version of the whole tree that
     changed more than is told by path. ``seen`` says what was looked at: its version, and what
-    others have made of it without one."""
+    others have made of it without one, ``first`` is the first version that is told."""
 
     def __init__(self, agreed: StoryContent | None, path: ScopedPath) -> None:
         self.path = self.place = path
-        self.version = self.seen = ""
+        self.first = self.version = self.seen = ""
         self.replaced: Displaced | None = None
         self.unlisted = ""
         self.type: EntryType = "file" if agreed is None else agreed.type
@@ -89,8 +88,10 @@ class PathReview:
         self._text = ReviewedText(text_at(agreed)) if is_text(agreed) else None
         self._runs: dict[str, int] = {}  # when each touched it last
         self._steps = 0
+        self._lost_by: str | None = None  # whose doing is lost, until something is known again
         self._used: dict[str, set[int]] = {}
         self._shown: dict[tuple[str, str], ReviewHunkLines] = {}
+        self._shown_alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
         self._places: dict[str, list[ReviewHunkLines]] = {}
 
     def step(self, run: str | None, stood: StoryContent | None) -> None:
@@ -100,24 +101,15 @@ class PathReview:
         if stood is not None:
             self.type, self.path = stood.type, stood.path
         self.place = self.path
+        if stood is not None and stood.is_lost and self._text is not None:
+            self._pass_over(run, before, stood)
+            return
+        if run is None and stood is not None:
+            run = self._lost_by
+        self._lost_by = None
         fits = is_text(self.agreed) and is_text(stood)
         if run is None:
-            if before is None or stood is None:  # who makes or removes all of it agrees to all
-                self._text = ReviewedText(text_at(stood)) if is_text(stood) else None
-                self.agreed = stood
-                return
-            if self.agreed is not None and _mode(before) == _mode(stood):
-                stood = stood._replace(mode=self.agreed.mode)  # it has that which an agent set
-            if fits and self._text is not None:
-                self._text.write(None, text_at(stood))
-            elif not differs(before, stood):
-                # Who moves it has not written what is in it.
-                if self.agreed is not None and self.agreed.path == before.path:
-                    self.agreed = self.agreed._replace(path=stood.path)
-                return
-            else:
-                self._text = ReviewedText(text_at(stood)) if is_text(stood) else None
-            self.agreed = stood
+            self._take_of_person(before, stood, fits)
             return
         self._runs[run] = self._steps
         if fits:
@@ -127,6 +119,44 @@ class PathReview:
         elif self._text is not None:
             self._keep_agreed(self._text.agreed)
             self._text = None
+
+    def _take_of_person(
+        self, before: StoryContent | None, stood: StoryContent | None, fits: bool
+    ) -> None:
+        """What a person writes is agreed to; ``fits`` says that it can be told line by line."""
+        if before is None or stood is None:  # who makes or removes all of it agrees to all
+            self._text = ReviewedText(text_at(stood)) if is_text(stood) else None
+            self.agreed = stood
+            return
+        if self.agreed is not None and _mode(before) == _mode(stood):
+            stood = stood._replace(mode=self.agreed.mode)  # it has that which an agent set
+        if fits and self._text is not None:
+            self._text.write(None, text_at(stood))
+        elif not differs(before, stood):
+            # Who moves it has not written what is in it.
+            if self.agreed is not None and self.agreed.path == before.path:
+                self.agreed = self.agreed._replace(path=stood.path)
+            return
+        else:
+            self._text = ReviewedText(text_at(stood)) if is_text(stood) else None
+        self.agreed = stood
+
+    def _pass_over(self, run: str | None, before: StoryContent | None, stood: StoryContent) -> None:
+        """A step that left what is lost. Where it was an agent's, what differs in the end may be
+        its doing: nobody takes that for agreed to."""
+        if run is not None:
+            self._lost_by = run
+            self._runs[run] = self._steps
+        elif self.agreed is not None and before is not None:
+            if self.agreed.path == before.path:
+                self.agreed = self.agreed._replace(path=stood.path)
+            if _mode(before) != _mode(stood):
+                self.agreed = self.agreed._replace(mode=stood.mode)
+
+    @property
+    def size(self) -> int:
+        """Of the texts that it is told by."""
+        return len(text_at(self.agreed)) + len(text_at(self.now))
 
     def carry(self, place: ScopedPath) -> None:
         """It lies elsewhere, with a directory above it, whose move is told of that. Its hunks are
@@ -210,7 +240,9 @@ class PathReview:
         for hunk in self.hunks():
             if hunk.lines is None:
                 continue
-            self._shown.setdefault((self.seen, hunk.id), hunk.lines)
+            if (called := (self.seen, hunk.id)) not in self._shown:
+                self._shown[called] = hunk.lines
+                self._shown_alike.setdefault(hunk.lines.texts, []).append(called)
             places = self._places.setdefault(self._digest(hunk), [])
             if not any(each.is_at(hunk.lines) for each in places):
                 places.append(hunk.lines)
@@ -218,13 +250,17 @@ class PathReview:
     def is_shown(self, name: HunkName, hunk: LeftHunk) -> bool:
         """Whether a hunk is the one that had a name at a version: the same lines at the same
         place, whatever it is called by now."""
-        lines = hunk.lines
-        if lines is None:
+        if hunk.lines is None:
             return name.begins(hunk.id)  # that says all of it
         return any(
-            version == name.version and name.begins(id) and then.is_at(lines)
-            for (version, id), then in self._shown.items()
+            version == name.version and name.begins(id) for version, id in self.shown_as(hunk)
         )
+
+    def shown_as(self, hunk: LeftHunk) -> list[tuple[str, str]]:
+        """At which versions a hunk that has lines was shown, and what it was called then."""
+        assert hunk.lines is not None
+        alike = self._shown_alike.get(hunk.lines.texts, ())
+        return [called for called in alike if self._shown[called].is_at(hunk.lines)]
 
     def is_unclear(self, hunk: LeftHunk, chosen: Collection[str]) -> bool:
         """Whether the id of a hunk does not say which one is meant: others do the same elsewhere,
@@ -258,7 +294,9 @@ class PathReview:
             return
         for each in chosen:
             self._use(each)
-        if len(chosen) == len(left):
+        if self.now is not None and self.now.is_lost and lines:
+            self._agree_to_lines(self.now, any(each.modes for each in chosen))
+        elif len(chosen) == len(left):
             self.unlisted = ""
             self.agreed = self.now
             self._text = ReviewedText(text_at(self.now)) if is_text(self.now) else None
@@ -267,6 +305,14 @@ class PathReview:
             self.agreed = self.now
         elif self.now is not None and any(each.modes for each in chosen):
             self.agreed = self.agreed._replace(mode=self.now.mode)
+
+    def _agree_to_lines(self, now: StoryContent, with_mode: bool) -> None:
+        """Of a version that is lost there was more when a person said that: no more is agreed to
+        than the lines that are known still."""
+        assert self._text is not None, "it has lines"
+        agreed = self.agreed or now._replace(data=None, is_lost=False)
+        self.agreed = agreed._replace(mode=now.mode) if with_mode else agreed
+        self._keep_agreed(self._text.agreed)
 
     def _use(self, hunk: LeftHunk) -> None:
         """Of hunks that do the same, each has its own number for as long as the path is told."""
@@ -294,6 +340,7 @@ class PathReview:
             # More than is told here would have to come back.
             planned.conflicts.append(Conflict(self.place, WHOLE_RUN))
             return
+        planned.tell_of(self.first, self.version)
         if is_whole and self.home is not None:
             planned.come_again(self.replaced, contents)
         if self._text is None:
@@ -388,28 +435,32 @@ async def path_review(
         return int(version.version) <= settled_through or key in agreed
 
     review = PathReview(await telling.before(versions, first), versions[first].path)
+    review.first = versions[first].version
     for version in versions[first:]:
-        review.step(run_of(version), await telling.left_by(version, now))
+        stood = await telling.left_by(version, now)
+        size = review.size + len(text_at(stood))
+        await worked_out(size, review.step, run_of(version), stood)
         review.path, review.version = version.path, version.version
         review.seen = version.version
         if is_unlisted(version) and is_agents(version):
             review.unlisted = version.version
-        review.remember(asked)
+        await worked_out(size, review.remember, asked)
         if version.kind == "moved":
             is_left = is_agents(version) and not is_agreed(version)
             left = telling.replaced_by(version, place, is_agreed) if is_left else None
             review.replaced = None if left is None else await left
         for hunks, accepted in _together(said, version):
-            review.say(hunks, accepted=accepted)
-            review.remember(asked)
+            await worked_out(size, partial(review.say, accepted=accepted), hunks)
+            await worked_out(size, review.remember, asked)
         if review.agreed is not None and review.agreed.path == version.path:
             review.replaced = None  # that it lies there is agreed to
     review.carry(place)
     if differs(now, review.now):
-        review.step(None, now)
+        size = review.size + len(text_at(now))
+        await worked_out(size, review.step, None, now)
         review.path, review.place = versions[-1].path, place
         review.seen = f"{review.version}.{_mark(now)}"
-        review.remember(asked)
+        await worked_out(size, review.remember, asked)
     return review
 
 

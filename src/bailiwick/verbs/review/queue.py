@@ -15,7 +15,6 @@ from bailiwick.errors import (
     HashMismatch,
     MissingAccess,
     ParseError,
-    PathNotFound,
     Unsupported,
 )
 from bailiwick.grant import subject_stands_above
@@ -25,6 +24,7 @@ from bailiwick.reviews import (
     HunkVerdict,
     NoteHolder,
     QueuedPath,
+    QueuePage,
     ReviewBook,
     ReviewFile,
     ReviewNote,
@@ -33,13 +33,15 @@ from bailiwick.reviews import (
     ReviewVerdicts,
 )
 from bailiwick.runs import RunBook, found_run
-from bailiwick.verbs.review.names import PREFIX_MIN, HunkName, given_names
+from bailiwick.verbs.review.names import PREFIX_MIN, GivenNames, HunkName, given_names, not_left
 from bailiwick.verbs.review.path_reviews import LeftHunk, PathReview
 from bailiwick.verbs.review.review_look import ReviewLook, look
+from bailiwick.verbs.runs.planned_return import PlannedReturn
 from bailiwick.verbs.runs.run_digests import digest_of, version_of, visible
-from bailiwick.verbs.runs.taking_back import PlannedReturn, bring
+from bailiwick.verbs.runs.taking_back import bring
+from bailiwick.verbs.text_work import worked_out
 from bailiwick.verbs.walks.ignore_files import Ignores
-from bailiwick.verbs.walks.path_pages import path_page
+from bailiwick.verbs.walks.path_pages import PathPage, path_page
 from bailiwick.versions import UndoResult
 
 Result = TypeVar("Result")
@@ -106,23 +108,16 @@ async def chosen(
     `ParseError` for the beginning of several ids."""
     run = _run_in(looked, part)
     given = given_names(part.ids)
+    names_given = GivenNames(given)
     meant: dict[str, set[str]] = {}
     found: Chosen = []
     for queued in _may_be_meant(looked, part, given) if among is None else among:
         review = await looked.review(queued)
         await asyncio.sleep(0)  # there may be thousands: others have their turn
-        some = []
-        for hunk in [] if review is None else review.hunks():
-            assert review is not None
-            if run is not None and run not in hunk.runs:
-                continue
-            names = [each for each in given if _means(each, review, hunk)]
-            for name in names:
-                meant.setdefault(name.text, set()).update(_whole_names(name, hunk))
-            if names or not part.ids:
-                some.append(hunk)
-        if review is not None and some:
-            _refuse_unclear(review, some, given)
+        if review is None:
+            continue
+        some = await worked_out(review.size, _meant_in, review, run, names_given, meant)
+        if some:
             found.append((review, some))
     for text, several in meant.items():
         if len(several) > 1:
@@ -133,11 +128,26 @@ async def chosen(
     unmet -= set(book.said(root, unmet))
     unmet -= {each for each in unmet if each in looked.rows}
     if unmet:
-        raise PathNotFound(
-            f"nothing that is left to review is called {min(unmet)[:80]!r}",
-            hint="a hunk that was changed again has another id",
-        )
+        raise not_left(min(unmet))
     return found
+
+
+def _meant_in(
+    review: PathReview, run: str | None, given: GivenNames, meant: dict[str, set[str]]
+) -> list[LeftHunk]:
+    """Which hunks of a path are meant, all of them where none is named; and what of them each name
+    means."""
+    some = []
+    for hunk in review.hunks():
+        if run is not None and run not in hunk.runs:
+            continue
+        names = _names_of(given, review, hunk)
+        for name in names:
+            meant.setdefault(name.text, set()).update(_whole_names(name, hunk))
+        if names or not given.all:
+            some.append(hunk)
+    _refuse_unclear(review, some, given.all)
+    return some
 
 
 async def _as_shown(call: Call, runs: RunBook, looked: ReviewLook, part: ReviewPart) -> ReviewPart:
@@ -165,21 +175,22 @@ def _may_be_meant(
     path; one that is not may be that of a hunk as it was shown at a version."""
     run = _run_in(looked, part)
     left = {id for queued in looked.queued for id, _ in queued.hunks}
+    whole = {each.id for each in given if each.version is not None and each.id in left}
+    others = [each for each in given if each.version is None or each.id not in left]
     found = []
     for queued in looked.queued:
         if part.paths and not any(queued.path.lies_in(each) for each in part.paths):
             continue
         if run is not None and not any(run in runs for _, runs in queued.hunks):
             continue
-        if not part.ids or any(_may_mean(name, queued, left) for name in given):
+        is_named = any(id in whole for id, _ in queued.hunks)
+        if not part.ids or is_named or any(_may_mean(name, queued) for name in others):
             found.append(queued)
     return found
 
 
-def _may_mean(name: HunkName, queued: QueuedPath, left: Collection[str]) -> bool:
+def _may_mean(name: HunkName, queued: QueuedPath) -> bool:
     if name.version is not None:
-        if name.id in left:
-            return any(name.id == id for id, _ in queued.hunks)
         version = name.version.partition(".")[0]
         return any(version == each.version for each in queued.versions) or any(
             name.begins(id) for id, _ in queued.hunks
@@ -197,13 +208,22 @@ def _refuse_unclear(
 ) -> None:
     """An id says nothing of the place: where that is not clear it has to be said what was seen."""
     chosen = {each.id for each in some}
+    without = [each for each in names if each.version is None]
     for hunk in some:
-        by_id = any(each.version is None and each.begins(hunk.id) for each in names)
+        by_id = any(each.begins(hunk.id) for each in without)
         if by_id and review.is_unclear(hunk, chosen):
             raise ParseError(
                 "this change was made in several places of the file", path=review.place,
                 hint=f"say which one you saw: {hunk.id[:8]}…@VERSION, as the queue shows it",
             )  # fmt: skip
+
+
+def _names_of(given: GivenNames, review: PathReview, hunk: LeftHunk) -> list[HunkName]:
+    """Which of the names mean a hunk."""
+    some, found = given.all, list[HunkName]()
+    if hunk.lines is not None:
+        some, found = given.others, given.of(review.shown_as(hunk))
+    return found + [each for each in some if _means(each, review, hunk)]
 
 
 def _means(name: HunkName, review: PathReview, hunk: LeftHunk) -> bool:
@@ -230,20 +250,17 @@ def _whole_names(name: HunkName, hunk: LeftHunk) -> set[str]:
 # --- verbs -------------------------------------------------------------------------------------
 
 
-async def queue(
-    call: Call, runs: RunBook | None, part: ReviewPart, cursor: str | None, limit: int | None
-) -> ReviewQueue:
+async def queue(call: Call, runs: RunBook | None, part: ReviewPart, page: QueuePage) -> ReviewQueue:
     runs, book = required(runs)
     refuse_agents(call)
-    looked = await look(call, runs, book, part.ids)
-    page = path_page(cursor, call.limits.history_default if limit is None else limit)
+    looked = await look(call, runs, book, part.ids, goes_on=page.cursor is not None)
     meant = _may_be_meant(looked, part, ())
-    some, following = page.of(meant, call.grant.base)
-    files = [
-        _only(file, {each.id for each in hunks})
-        for review, hunks in await chosen(looked, part, book, str(call.grant.root), some)
-        if (file := review.shown(looked.rows)) is not None
-    ]
+    some, following = page_in(call, page).of(meant, call.grant.base)
+    files = []
+    for review, hunks in await chosen(looked, part, book, str(call.grant.root), some):
+        file = await worked_out(review.size, review.shown, looked.rows)
+        if file is not None:
+            files.append(_only(file, {each.id for each in hunks}, brief=page.brief))
     run = _run_in(looked, part)
     left = sum(run is None or run in runs for queued in meant for _, runs in queued.hunks)
     return ReviewQueue(
@@ -252,28 +269,14 @@ async def queue(
     )  # fmt: skip
 
 
-def page_of(
-    call: Call,
-    files: Sequence[ReviewFile],
-    cursor: str | None,
-    limit: int | None,
-    *,
-    truncated: bool,
-    version: str,
-) -> ReviewQueue:
-    """Some of a queue, which is sorted by path."""
-    page = path_page(cursor, call.limits.history_default if limit is None else limit)
-    some, following = page.of(files, call.grant.base)
-    return ReviewQueue(
-        files=list(some), left=sum(len(each.hunks) for each in files), version=version,
-        next_cursor=following, truncated=truncated, request_id=call.request_id,
-    )  # fmt: skip
+def page_in(call: Call, page: QueuePage) -> PathPage:
+    return path_page(page.cursor, call.limits.history_default if page.limit is None else page.limit)
 
 
-def _only(file: ReviewFile, ids: Collection[str]) -> ReviewFile:
+def _only(file: ReviewFile, ids: Collection[str], *, brief: bool) -> ReviewFile:
     hunks = [each for each in file.hunks if each.id in ids]
     return msgspec.structs.replace(
-        file, hunks=hunks,
+        file, hunks=[] if brief else hunks, hunk_count=len(hunks),
         added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
     )  # fmt: skip
 
@@ -296,7 +299,7 @@ async def accept(call: Call, runs: RunBook | None, part: ReviewPart) -> Proposal
     if verdicts is None:
         verdicts = []
         for review, hunks in await chosen(looked, part, book, root):
-            settles = len(hunks) == len(review.hunks())
+            settles = len(hunks) == len(await worked_out(review.size, review.hunks))
             verdicts += _verdicts(review, hunks, accepted=True, settles=settles)
     left = before - len(verdicts)
     through = looked.newest if not left and not looked.truncated and not looked.partial else None
@@ -372,7 +375,8 @@ async def reject(
     some = await _with_directories(looked, some)
     planned = PlannedReturn()
     for review, hunks in some:
-        review.take_back(planned, {each.id for each in hunks}, looked.contents)
+        ids = {each.id for each in hunks}
+        await worked_out(review.size, review.take_back, planned, ids, looked.contents)
     planned.settle()
     verdicts = [each for review, hunks in some for each in _verdicts(review, hunks, accepted=False)]
     notes = _notes(call, looked, some, note)
@@ -388,7 +392,7 @@ async def reject(
         )  # fmt: skip
         said = ReviewVerdicts(
             root=str(call.grant.root), by=str(call.grant.subject), request_id=call.request_id,
-            verdicts=verdicts, notes=notes, note=note,
+            verdicts=verdicts, notes=notes, note=note, branch=call.grant.root.branch,
         )  # fmt: skip
         return ReviewSpoken(result, None if preview or not took else said)
 

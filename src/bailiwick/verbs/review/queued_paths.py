@@ -11,7 +11,7 @@ from bailiwick.reviews import QueuedPath
 from bailiwick.store import Reader
 from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.review.path_reviews import PathReview
-from bailiwick.verbs.runs.path_stories import StoryContent
+from bailiwick.verbs.runs.story_contents import StoryContent
 from bailiwick.versions import Version
 
 

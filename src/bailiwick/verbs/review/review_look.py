@@ -7,13 +7,21 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+import msgspec
+
 from bailiwick.call import Call
 from bailiwick.errors import PathNotFound, Unsupported
 from bailiwick.grant import subject_stands_above
 from bailiwick.operations import READ
 from bailiwick.paths import ScopedPath
 from bailiwick.policy import permits
-from bailiwick.reviews import QueuedPath, QueueShelf, ReviewBook, SettledVersion
+from bailiwick.reviews import (
+    QueuedPath,
+    QueueShelf,
+    ReviewBook,
+    ReviewVerdicts,
+    SettledVersion,
+)
 from bailiwick.runs import RunBook, RunRow
 from bailiwick.verbs.review.names import given_names
 from bailiwick.verbs.review.path_reviews import (
@@ -25,12 +33,17 @@ from bailiwick.verbs.review.path_reviews import (
 )
 from bailiwick.verbs.review.queued_paths import KeyMaker, queued_path, standing, stands_as
 from bailiwick.verbs.runs.carried_things import CarriedThings
-from bailiwick.verbs.runs.path_stories import Stories, StoryContent, is_left_by
-from bailiwick.verbs.runs.scanned_versions import ScannedVersions
+from bailiwick.verbs.runs.path_stories import Stories
+from bailiwick.verbs.runs.scanned_versions import ScannedVersions, one_of
+from bailiwick.verbs.runs.story_contents import StoryContent, is_left_by
+from bailiwick.verbs.text_work import worked_out
 from bailiwick.versions import TellsBeneath, Version, counts_apart, past
 
 _AT_A_TIME: Final = 100
 """Paths that were worked out before, after which others have their turn: about a millisecond."""
+
+_LOOKS_MAX: Final = 20
+"""So often what stands somewhere may be another by the time its versions are known."""
 
 
 class ReviewLook(NamedTuple):
@@ -51,10 +64,17 @@ class ReviewLook(NamedTuple):
 
 
 async def look(
-    call: Call, runs: RunBook, book: ReviewBook, ids: Collection[str] = ()
+    call: Call,
+    runs: RunBook,
+    book: ReviewBook,
+    ids: Collection[str] = (),
+    *,
+    goes_on: bool = False,
 ) -> ReviewLook:
     """Look at everything that agents touched and that is not settled; with all that is needed to
-    know what is meant by ``ids``."""
+    know what is meant by ``ids``. Who ``goes_on`` with the next page has what was worked out for
+    the one before, where nothing was changed through Bailiwick since: it costs no look at each
+    place, and what is on the page is told by what stands there."""
     looking = past(call.store)
     if not isinstance(looking, TellsBeneath):
         raise Unsupported("this root does not tell what happened in it")
@@ -65,12 +85,17 @@ async def look(
     shelf = QueueShelf()
     if is_one:
         shelf = book.queues.setdefault((root, call.grant.root.branch), shelf)
+    # What is over by now is all in what is looked at from here on.
+    announced = book.announced(root, call.grant.root.branch)
     candidates = await _candidates(
         call, looking, shelf, book.settled_through(root) if is_one else None
     )
     run_of = await _run_of(runs, rows.values()) if candidates.versions else (lambda _: None)
     work = _Looking(call, book, candidates, run_of, ids)
-    found = await work.found(shelf, is_one)
+    found = await work.found(shelf, is_one, goes_on=goes_on)
+    if not candidates.truncated and not candidates.partial:
+        for said in announced:
+            await book.make_up_for(_come_to_pass(said, found, candidates.scanned))
     return ReviewLook(
         found, rows, candidates.newest if is_one else None, candidates.truncated,
         candidates.partial, work.telling.contents, partial(work.told_again, shelf),
@@ -102,24 +127,24 @@ class _Looking:
         )
         self._scanned: ScannedVersions | None = None
 
-    async def found(self, shelf: QueueShelf, is_one: bool) -> list[QueuedPath]:
+    async def found(self, shelf: QueueShelf, is_one: bool, *, goes_on: bool) -> list[QueuedPath]:
         """All of which anything is left, by place."""
-        covered: set[tuple[str, ScopedPath]] = set()
+        covered: set[object] = set()
         found: list[QueuedPath] = []
         scanned = self._candidates.scanned
         keys = KeyMaker(scanned, self._candidates.settled, self._run_of, self._said)
         is_whole = is_one and not self._candidates.truncated and not self._candidates.partial
         for number, candidate in enumerate(self._candidates.versions, 1):
-            if all((each.version, each.path) in covered for each in candidate):
+            if all(one_of(each) in covered for each in candidate):
                 continue
             path, key = candidate[0].path, keys.key(candidate)
             queued = shelf.find(path, key)
-            if queued is None or queued.stands != await self._standing(path):
+            if queued is None or not (goes_on or queued.stands == await self._standing(path)):
                 queued = await self._worked_out(candidate, is_whole)
                 shelf.keep(path, key, queued)
                 self.telling.contents.clear()  # who wants the lines is told them again
                 await asyncio.sleep(0)  # a look at thousands of paths leaves others their turn
-            covered.update((each.version, each.path) for each in queued.versions)
+            covered.update(map(one_of, queued.versions))
             if queued.hunks:
                 found.append(queued)
             if number % _AT_A_TIME == 0:
@@ -130,17 +155,33 @@ class _Looking:
     async def _worked_out(self, candidate: Sequence[Version], is_whole: bool) -> QueuedPath:
         path = candidate[0].path
         if is_whole and self._all_scanned.is_plain(path):
-            versions = self._all_scanned.versions[path][::-1]
+            scanned = self._all_scanned.versions[path][::-1]
             now = await self.telling.now(path)
-            if is_left_by(versions[-1], now):
-                review = await self._told(path, versions, now)
+            if is_left_by(scanned[-1], now):
+                review = await self._told(path, scanned, now)
                 stands = "" if self.telling.knows_all else stands_as(now)
-                return queued_path(review, path, versions, stands)
+                return await _queued(review, path, scanned, stands)
         stands = await self._standing(path)
         known = self._all_scanned.versions[path]
-        place, versions = await self._carried.found(candidate, known)
-        review = await self._told(place, versions, await self.telling.now(place))
-        return queued_path(review, place, versions, stands)
+        place, found = await self._carried.found(candidate, known)
+        now, versions = await self._now(place, found)
+        return await _queued(await self._told(place, versions, now), place, versions, stands)
+
+    async def _now(
+        self, place: ScopedPath, versions: Sequence[Version]
+    ) -> tuple[StoryContent | None, Sequence[Version]]:
+        """What stands at a place, and its versions with those that came since: what an agent has
+        just written would be a person's, who leaves none. Of what is changed all the time it is
+        told how it stood a moment ago."""
+        for _ in range(_LOOKS_MAX):
+            now = await self.telling.now(place)
+            if place.is_root or not versions or is_left_by(versions[-1], now):
+                return now, versions
+            newest = await self.telling.versions(place)
+            if not newest or int(newest[-1].version) <= int(versions[-1].version):
+                return now, versions
+            versions = newest
+        return await self.telling.stood(versions[-1]), versions
 
     async def _standing(self, path: ScopedPath) -> str:
         """What stands at a place, where its versions do not say that."""
@@ -156,9 +197,9 @@ class _Looking:
 
     async def told_again(self, shelf: QueueShelf, queued: QueuedPath) -> PathReview | None:
         """What is left of a path, with its lines."""
-        now = await self.telling.now(queued.path)
+        now, versions = await self._now(queued.path, queued.versions)
         try:
-            return await self._told(queued.path, queued.versions, now)
+            return await self._told(queued.path, versions, now)
         except PathNotFound:  # old versions are not kept for ever
             shelf.forget()
             return await self._told(queued.path, await self.telling.versions(queued.path), now)
@@ -176,6 +217,13 @@ class _Looking:
         return await path_review(
             self.telling, versions, self._run_of, said, settled, place, now, self._asked
         )
+
+
+async def _queued(
+    review: PathReview | None, place: ScopedPath, versions: Sequence[Version], stands: str
+) -> QueuedPath:
+    size = 0 if review is None else review.size
+    return await worked_out(size, queued_path, review, place, versions, stands)
 
 
 class _Candidates(NamedTuple):
@@ -215,6 +263,23 @@ async def _candidates(
                 found[each.path] = [each]
     return _Candidates(
         list(found.values()), versions, newest or settled, since, shelf.is_cut, unseen
+    )
+
+
+def _come_to_pass(
+    said: ReviewVerdicts, queued: Sequence[QueuedPath], versions: Sequence[Version]
+) -> ReviewVerdicts:
+    """What was taken back of what somebody was about to: it is not left any more, and they have
+    changed something."""
+    mark = said.by, said.request_id
+    left = {id: each.path for each in queued for id, _ in each.hunks}
+    if not any((each.subject, each.request_id) == mark for each in versions):
+        return msgspec.structs.replace(said, verdicts=[], notes=[])
+    stands = {left[each.hunk] for each in said.verdicts if each.hunk in left}
+    return msgspec.structs.replace(
+        said,
+        verdicts=[each for each in said.verdicts if each.hunk not in left],
+        notes=[(whose, note) for whose, note in said.notes if note.path not in stands],
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 from bailiwick.call import Call
 from bailiwick.errors import BailiwickError, HashMismatch
-from bailiwick.finishing import to_the_end
+from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.grant import subject_stands_above
 from bailiwick.operations import READ
 from bailiwick.paths import ScopedPath
@@ -17,6 +18,7 @@ from bailiwick.policy import permits
 from bailiwick.proposal import Proposal
 from bailiwick.reviews import (
     NoteHolder,
+    QueuePage,
     ReviewNote,
     ReviewQueue,
     ReviewResult,
@@ -31,14 +33,16 @@ from bailiwick.verbs.review.apart import (
     ApartChange,
     ApartChanges,
     ApartChoice,
+    ApartHunk,
     ApartPath,
     is_alike,
     places_of,
 )
 from bailiwick.verbs.review.moved_directories import folded, torn
-from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken, page_of, refuse_agents, then
-from bailiwick.verbs.runs.path_stories import StoryContent, look_at
-from bailiwick.verbs.runs.taking_back import PlannedReturn, base_of, bring, come, return_whole
+from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken, page_in, refuse_agents, then
+from bailiwick.verbs.runs.planned_return import PlannedReturn, base_of, come, return_whole
+from bailiwick.verbs.runs.story_contents import StoryContent, look_at
+from bailiwick.verbs.runs.taking_back import bring
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.working_copies.bring_back import bring_back
 from bailiwick.verbs.working_copies.content import content_in
@@ -65,14 +69,28 @@ _MODE_ALONE = "its mode can only be given up with all that was changed of it"
 _ENTANGLED = "others have changed lines that touch these"
 
 
-def shown(
-    call: Call, changes: ApartChanges, part: ReviewPart, cursor: str | None, limit: int | None
+async def shown(
+    call: Call, changes: ApartChanges, part: ReviewPart, page: QueuePage
 ) -> ReviewQueue:
     """What would become of the tree, in pages."""
     refuse_agents(call)
-    chosen = changes.chosen(part.ids, part.paths)
-    files = [change.shown(some, sides=change.path in part.paths) for change, some in chosen]
-    return page_of(call, files, cursor, limit, truncated=changes.truncated, version=changes.version)
+    return await in_thread(_shown, call, changes, part, page)
+
+
+def _shown(call: Call, changes: ApartChanges, part: ReviewPart, page: QueuePage) -> ReviewQueue:
+    hunks = {change.path: some for change, some in changes.chosen(part.ids, part.paths)}
+    meant = [each for each in changes.changes if each.path in hunks]
+    some, following = page_in(call, page).of(meant, call.grant.base)
+    files = [
+        each.brief(hunks[each.path])
+        if page.brief
+        else each.shown(hunks[each.path], sides=each.path in part.paths)
+        for each in some
+    ]
+    return ReviewQueue(
+        files=files, left=sum(map(len, hunks.values())), version=changes.version,
+        next_cursor=following, truncated=changes.truncated, request_id=call.request_id,
+    )  # fmt: skip
 
 
 # --- working copies ----------------------------------------------------------------------------
@@ -104,10 +122,10 @@ async def of_copy(
         await _in_copy(call, copy, each, hands.get(each.path, whose), contents)
         for each in altered[:most]
     ]
-    changes = ApartChanges(
-        copy.id, folded(found, seen), contents, truncated=len(altered) > most, moved=seen.moved
+    changes = partial(
+        ApartChanges, contents=contents, truncated=len(altered) > most, moved=seen.moved
     )
-    return SeenCopy(changes, seen)
+    return SeenCopy(await in_thread(lambda: changes(copy.id, folded(found, seen))), seen)
 
 
 async def _in_copy(
@@ -155,13 +173,11 @@ async def accept_copy(
     refuse_agents(call)
     changes, seen = await of_copy(call, copy, whose, runs)
     if settling is None:
-        chosen = changes.chosen(part.ids, part.paths)
+        chosen = await in_thread(changes.chosen, part.ids, part.paths)
         against = _against(chosen)
         if against:
             return _refused(call, changes, against)
-        texts = {
-            change.path: _text(change, some) for change, some in chosen if change.is_in_pieces
-        }  # fmt: skip
+        texts = await in_thread(_texts, chosen)
         wanted = Wanted("atomic", merge=True, texts=texts)
     else:
         change = changes.settled(part.ids)
@@ -206,11 +222,14 @@ class Settling(NamedTuple):
         return stood.mode
 
 
-def _text(change: ApartChange, some: Sequence[object]) -> ChosenText:
-    hunks = [each for each in change.hunks if each in some]
-    data, mode = change.with_only(hunks)
+def _texts(chosen: ApartChoice) -> dict[ScopedPath, ChosenText]:
+    return {change.path: _text(change, some) for change, some in chosen if change.is_in_pieces}
+
+
+def _text(change: ApartChange, some: Sequence[ApartHunk]) -> ChosenText:
+    data, mode = change.with_only(some)
     assert change.now is not None
-    return ChosenText(change.now.version, data, mode, len(hunks) < len(change.hunks))
+    return ChosenText(change.now.version, data, mode, len(some) < len(change.hunks))
 
 
 async def reject_copy(
@@ -226,13 +245,13 @@ async def reject_copy(
     """Give up what is chosen: there it is what it is in the tree again."""
     refuse_agents(call)
     changes, seen = await of_copy(call, copy, whose, runs)
-    chosen = changes.chosen(part.ids, part.paths)
+    chosen = await in_thread(changes.chosen, part.ids, part.paths)
     conflicts: list[Conflict] = []
     rewritten: dict[ScopedPath, bytes] = {}
     for change, some in chosen:
         if len(some) == len(change.hunks):
             continue
-        theirs = change.theirs_without(some)
+        theirs = await in_thread(change.theirs_without, some)
         if theirs is None or any(each.modes for each in some):
             reason = _ENTANGLED if theirs is None else _MODE_ALONE
             conflicts.append(Conflict(change.path, reason))
@@ -264,7 +283,8 @@ async def of_fork(call: Call, name: str, runs: RunBook | None) -> ApartChanges:
     async with _beside(call, name) as beside:
         fork = _Fork(call, beside, hands)
         truncated = await fork.add_all(await lines(call.store).compare(name))
-    return ApartChanges(name, fork.found, fork.contents, truncated=truncated, as_of=beside.version)
+    changes = partial(ApartChanges, truncated=truncated, as_of=beside.version)
+    return await in_thread(changes, name, fork.found, fork.contents)
 
 
 @asynccontextmanager
@@ -382,7 +402,7 @@ async def accept_fork(
     branch is, where that can be done and nobody has changed the fork since it was looked at."""
     refuse_agents(call)
     changes = await of_fork(call, name, runs)
-    chosen = changes.chosen(part.ids, part.paths)
+    chosen = await in_thread(changes.chosen, part.ids, part.paths)
     against = _against(chosen)
     if against:
         return _refused(call, changes, against)
@@ -397,7 +417,7 @@ async def accept_fork(
     planned = PlannedReturn()
     for change, some in chosen:
         if change.is_in_pieces:
-            data, mode = change.with_only(some)
+            data, mode = await in_thread(change.with_only, some)
             assert change.now is not None
             come(planned, change.path, mode, data, base_of(change.now))
         else:
@@ -457,12 +477,12 @@ async def reject_fork(
     """Take what is chosen out of a fork, on a call of the fork itself: what it was when both were
     one is there again."""
     refuse_agents(call)
-    chosen = changes.chosen(part.ids, part.paths)
+    chosen = await in_thread(changes.chosen, part.ids, part.paths)
     planned = PlannedReturn()
     for change, some in chosen:
         each, contents = change.each, changes.contents
         # What was accepted of a file before stays in the fork as well.
-        kept = change.theirs_without(some) if change.is_in_pieces else None
+        kept = await in_thread(change.theirs_without, some) if change.is_in_pieces else None
         if kept is not None and each.theirs is not None:
             data, mode = kept
             come(planned, change.path, mode, data, base_of(each.theirs))

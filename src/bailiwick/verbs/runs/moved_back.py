@@ -4,7 +4,8 @@ them by now."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, closing
 from typing import Final, NamedTuple
 
@@ -12,8 +13,20 @@ from bailiwick.call import Call
 from bailiwick.errors import NotADirectory, PathNotFound
 from bailiwick.paths import ScopedPath
 from bailiwick.unfollowed import unfollowed
-from bailiwick.versions import Touch
+from bailiwick.versions import Conflict, Touch
 from bailiwick.working_copy import Altered
+
+WHOLE_RUN: Final = (
+    "this can only be put back with all of the run, or request by request, the last first"
+)
+TAKEN: Final = (
+    "something else stands where it lay: move that away first, or undo all of the run that put it"
+    " there, or accept that this lies here"
+)
+HOMELESS: Final = (
+    "the directory that it lay in is gone: make that again first, or undo all of the run that"
+    " removed it, or accept that this lies here"
+)
 
 _PATHS_BETWEEN_PAUSES: Final = 256
 """After so many paths looked at, others get their turn."""
@@ -33,12 +46,12 @@ class MoveBack(NamedTuple):
 
 class MovedBack(NamedTuple):
     """What moving directories back touches: ``early`` what is moved before anything else happens,
-    ``late`` what is altered itself, or lies in what has to come first; and those ``blocked``, of
-    which it is not plain that they can go back."""
+    ``late`` what is altered itself, or lies in what has to come first; and what stands
+    ``against`` those that cannot go back, or of which that is not plain."""
 
     early: list[Touch]
     late: list[Touch]
-    blocked: list[ScopedPath]
+    against: list[Conflict]
 
 
 async def moved_back(
@@ -47,40 +60,58 @@ async def moved_back(
     """Work out moves beside all that is to be ``altered``."""
     gone = {each.path for each in altered if each.type is None}
     made = {each.path for each in altered if each.type == "directory"}
+    comes = _held(each.path for each in altered if each.type is not None)
+    touched = _held(each.path for each in altered)
+    apart = _Apart(moves)
     back = MovedBack([], [], [])
     for move in moves:
-        ends = [end for other in moves if other is not move for end in other.ends]
-        comes = [each.path for each in altered if each.type is not None]
-        is_apart = not any(map(move.home.lies_in, ends)) and not any(
-            each.lies_in(move.home) or each.lies_in(move.origin) for each in ends
-        )
-        if (
-            not is_apart
-            or move.home.lies_in(move.origin)
-            or any(each.lies_in(move.home) for each in comes)
-            or not await _is_free(call, move.home, made)
-        ):
-            back.blocked.append(move.origin)
+        reason: str | None = WHOLE_RUN
+        if apart.is_so(move) and not move.home.lies_in(move.origin) and move.home not in comes:
+            reason = await _against(call, move.home, made)
+        if reason is not None:
+            back.against.append(Conflict(move.origin, reason))
             continue
-        is_late = move.home.parent in made or any(
-            each.path.lies_in(move.origin) for each in altered
-        )
+        is_late = move.home.parent in made or move.origin in touched
         touches = back.late if is_late else back.early
         async with aclosing(_beneath(call, move, gone)) as found:
             async for each in found:
                 touches.append(each)
                 if len(touches) > call.limits.run_paths_max:
-                    return MovedBack([], [], [each.origin for each in moves])
+                    return MovedBack([], [], [Conflict(each.origin, WHOLE_RUN) for each in moves])
     return back
 
 
-async def _is_free(call: Call, home: ScopedPath, made: set[ScopedPath]) -> bool:
-    """Whether nothing stands there, in a directory that does or will."""
+class _Apart:
+    """Tells moves that have nothing to do with each other: no end of another lies in an end of one,
+    nor does its home lie in one of theirs."""
+
+    def __init__(self, moves: Sequence[MoveBack]) -> None:
+        ends = [end for move in moves for end in move.ends]
+        self._ends = Counter(ends)
+        self._held = _held(ends)
+
+    def is_so(self, move: MoveBack) -> bool:
+        own = Counter(move.ends)
+        held = _held(move.ends)
+        above = (move.home, *move.home.parents)
+        return all(self._ends[place] == own[place] for place in above) and all(
+            self._held[end] == held[end] for end in move.ends
+        )
+
+
+def _held(paths: Iterable[ScopedPath]) -> Counter[ScopedPath]:
+    """How many of some paths lie in each place, themselves counted."""
+    return Counter(place for path in paths for place in (path, *path.parents))
+
+
+async def _against(call: Call, home: ScopedPath, made: set[ScopedPath]) -> str | None:
+    """Why nothing can come to a place: something stands there, or no directory around it does or
+    will."""
     try:
         with closing(await unfollowed(call.store, home, parents=home.parent in made)) as entry:
-            return entry.type is None
+            return None if entry.type is None else TAKEN
     except (NotADirectory, PathNotFound):
-        return False
+        return HOMELESS
 
 
 async def _beneath(

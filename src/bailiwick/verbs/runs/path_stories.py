@@ -7,20 +7,28 @@ here made (another program's, on a directory of the host) is of somebody else.
 from __future__ import annotations
 
 import hashlib
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from itertools import zip_longest
 from typing import Final, NamedTuple, Protocol
 
 from bailiwick.call import Call
-from bailiwick.errors import BailiwickError, PathNotFound
+from bailiwick.errors import BailiwickError, PathNotFound, PermissionDenied
 from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
-from bailiwick.runs import Hunk, OthersHunk, RunChange
+from bailiwick.runs import Hunk, OthersHunk, RunChange, mode_header
 from bailiwick.store import Reader
 from bailiwick.text.weave import HunkState, Weave, WovenHunk, shown
 from bailiwick.unfollowed import unfollowed
-from bailiwick.verbs.runs.former_things import before_what_left
+from bailiwick.verbs.runs.displaced_things import Displaced, DisplacedThings, IsOurs
+from bailiwick.verbs.runs.former_things import before_what_left, went
+from bailiwick.verbs.runs.story_contents import (
+    StoryContent,
+    differs,
+    is_left_by,
+    look_at,
+    text_at,
+)
 from bailiwick.versions import ChangeKind, Past, Version, past
 
 OURS: Final = "\0run"
@@ -38,40 +46,16 @@ that what a person agrees to is what they were shown."""
 OVER_ANOTHER: Final = " over another"
 """What is said of something that was moved to where something else stood."""
 
-IsOurs = Callable[[Version], bool]
-
-
-def _nothing(_: Version) -> bool:
-    return False
-
-
-class StoryContent(NamedTuple):
-    """What stood at a place: ``data`` is None where it was no text, or too large to compare."""
-
-    type: EntryType
-    path: ScopedPath
-    mode: int = 0
-    data: bytes | None = None
-    sha256: str | None = None
-    target: str | None = None
-    version: str = ""
-    size: int = 0
-
-
-def is_text(stood: StoryContent | None) -> bool:
-    return stood is None or stood.data is not None
-
-
-def text_at(stood: StoryContent | None) -> bytes:
-    """The text of what stood somewhere: none of what was not there, or no text."""
-    return b"" if stood is None or stood.data is None else stood.data
-
 
 class StoryStep(NamedTuple):
     """One version: who made it (`OURS` for the run), and what stood there then; None: nothing."""
 
     by: str
     stood: StoryContent | None
+
+    @property
+    def is_lost(self) -> bool:
+        return self.stood is not None and self.stood.is_lost
 
 
 class ModeChange(NamedTuple):
@@ -86,15 +70,7 @@ class ModeChange(NamedTuple):
 
     @property
     def header(self) -> str:
-        return f"mode {self.before:o} to {self.after:o}"
-
-
-class Displaced(NamedTuple):
-    """Something of others that stood at a ``path`` to which a thing was moved; ``stood`` is None
-    where what they had there cannot be told apart from what the run had."""
-
-    path: ScopedPath
-    stood: StoryContent | None
+        return mode_header(self.before, self.after)
 
 
 class PathStory(NamedTuple):
@@ -102,7 +78,8 @@ class PathStory(NamedTuple):
     where others have moved that meanwhile, if the run itself did not: it ``was_at`` another place
     then. ``during`` are all versions until it touched it last, ``since`` those after that, up to
     now, and ``version`` is the last of them. ``replaced`` is what stood where the run has moved it
-    to, if it was not moved on; ``is_back`` says that what it moved lies where it lay before."""
+    to, if it was not moved on; ``is_back`` says that what it moved lies where it lay before.
+    ``first`` is the version by which it touched it first."""
 
     path: ScopedPath
     type: EntryType
@@ -113,6 +90,7 @@ class PathStory(NamedTuple):
     replaced: Displaced | None = None
     was_at: ScopedPath | None = None
     is_back: bool = False
+    first: str = ""
 
     @property
     def after(self) -> StoryContent | None:
@@ -157,10 +135,29 @@ class PathStory(NamedTuple):
         return "undone" if now == modes.before else "stands" if now == modes.after else "changed"
 
     @property
+    def is_mixed(self) -> bool:
+        """Whether others had something else there in between, of which the run made what it
+        left."""
+        stood = self.before
+        for by, each in self.during:
+            if by != OURS and each and differs(each, stood) and differs(each, self.before):
+                return True
+            stood = each
+        return False
+
+    @property
     def is_text(self) -> bool:
         """Whether all of it is files that hold text, or nothing."""
-        stood = [self.before, *(each.stood for each in (*self.during, *self.since))]
-        return all(each is None or each.data is not None for each in stood)
+        return all(each is None or each.data is not None for each in self._stood)
+
+    @property
+    def size(self) -> int:
+        """Of all texts that it is told by."""
+        return sum(len(text_at(each)) for each in self._stood)
+
+    @property
+    def _stood(self) -> list[StoryContent | None]:
+        return [self.before, *(each.stood for each in (*self.during, *self.since))]
 
 
 def ours_by(requests: Mapping[str, str | None], subject: str, step: str | None = None) -> IsOurs:
@@ -173,6 +170,20 @@ def is_unlisted(version: Version) -> bool:
     """Whether a version changed so much at once that it is told of the whole tree, and not by
     path."""
     return version.path.is_root and version.kind == "updated" and version.type == "directory"
+
+
+def _without_lost(steps: Sequence[StoryStep]) -> list[StoryStep]:
+    """Steps without what others left that is lost, and what others made of it: both are told as
+    the doing of the latter."""
+    return [
+        step
+        for step, then in zip_longest(steps, steps[1:])
+        if step.by == OURS or not step.is_lost or then is None or then.by == OURS
+    ]
+
+
+def _nothing(_: Version) -> bool:
+    return False
 
 
 class Stories:
@@ -202,14 +213,15 @@ class Stories:
         first, last = places[0], places[-1]
         now = await self.now(path)
         before = await self.before(versions, first)
-        during = [await self._step(each, now) for each in versions[first : last + 1]]
-        since = [await self._step(each, now) for each in versions[last + 1 :]]
+        steps = [await self._step(each, now) for each in versions[first:]]
+        during, since = steps[: last + 1 - first], steps[last + 1 - first :]
         last_stood = (since or during)[-1].stood
         # It may have been carried with a directory above it, too, or another program set its mode.
         if differs(now, last_stood) or (
             now and last_stood and (now.path, now.mode) != (last_stood.path, last_stood.mode)
         ):
             since.append(StoryStep("", now))
+        during, since = _without_lost(during), _without_lost(since)
         moves = [versions[place] for place in places if versions[place].kind == "moved"]
         is_last = moves and moves[-1].path == versions[-1].path
         replaced = await self.replaced_by(moves[-1], path) if is_last else None
@@ -223,8 +235,9 @@ class Stories:
             is_left = before.path == path or not differs(now, again)
             is_back = is_left and not differs(await self.now(before.path), before)
         return PathStory(
-            path, versions[last].type, before, during, since, newest, replaced, was_at, is_back
-        )
+            path, versions[last].type, before, during, since, newest, replaced, was_at, is_back,
+            versions[first].version,
+        )  # fmt: skip
 
     async def before(self, versions: Sequence[Version], place: int) -> StoryContent | None:
         """What stood there before one of some versions, which are all that there are."""
@@ -247,14 +260,25 @@ class Stories:
         """Oldest first, of what stands there or stood there last. What was moved away is told where
         it went, and not of what was made in its place since, nor of what stood there before."""
         found = await self._all(path, own=True) or await self._all(path, own=False)
-        if found and found[0].kind == "moved" and not await self._stands(path):
-            before = before_what_left(path, await self._all(path, own=False))
+        if found and found[0].kind == "moved" and not await self.stands(path):
+            every = await self._all(path, own=False)
+            before = before_what_left(path, every) or await self._went_for_it(path, every)
             found = before or found
         for place in range(1, len(found)):
             if found[place].kind == "moved" and found[place - 1].kind == "created":
                 del found[place:]
                 break
         return found[::-1]
+
+    async def _went_for_it(self, path: ScopedPath, versions: Sequence[Version]) -> list[Version]:
+        """What stood at a path, where something came that was moved away again since: of what
+        nobody had ever changed nothing else is told."""
+        here = [each for each in versions if each.path == path][:2]
+        if [each.kind for each in here] != ["moved", "moved"]:
+            return []
+        came = here[1]
+        stood = await self.stood_before(came)
+        return [] if stood is None else [went(came, stood.type)]
 
     async def _all(self, path: ScopedPath, *, own: bool) -> list[Version]:
         found: list[Version] = []
@@ -302,53 +326,33 @@ class Stories:
     async def replaced_by(
         self, move: Version, place: ScopedPath, is_agreed: IsOurs = _nothing
     ) -> Displaced | None:
-        """What of others stood where a thing was moved to, which lies at a ``place`` by now, and
-        went: by the move itself, or because the same had removed it before, to make room. What
-        people have agreed to is of others."""
+        """What of others went because a thing was moved to where it lay, which lies at a ``place``
+        by now. What people have agreed to is of others."""
 
         def is_ours(version: Version) -> bool:
             return self._is_ours(version) and not is_agreed(version)
 
-        here, more = await self._here_before(move, place)
-        stood = await self.stood_before(move)
-        if stood is None and here and here[0].kind == "moved":
-            here = before_what_left(move.path, here)
-        if stood is None and not (here and here[0].kind == "deleted" and is_ours(here[0])):
-            return None
-        ours = list(itertools.takewhile(is_ours, here))
-        if len(ours) == len(here) and ours and not more and ours[-1].kind == "created":
-            return None
-        is_mixed = any(map(is_ours, here[len(ours) :]))
-        if ours:
-            first = await self.stood_before(ours[-1])
-            if first is None:
-                return None
-            if not differs(first, stood) and await self._is_later(stood, ours[0]):
-                return Displaced(place, stood)
-            # What was moved there in between has gone, too: its own place is elsewhere.
-            is_mixed |= any(each.kind == "moved" for each in ours)
-            stood = first
-        return Displaced(place, None if is_mixed else stood)
-
-    async def _here_before(self, move: Version, place: ScopedPath) -> tuple[list[Version], bool]:
-        """What happened before a move where it led to, newest first, and whether there is more. A
-        volume tells it where the directory lies by now."""
-        for path in dict.fromkeys((move.path, place)):
-            page = await self._looking.history(path, before=move.version, limit=_PAGE)
-            here = [each for each in page.versions if each.path == move.path]
-            if here or page.more:
-                return here, page.more
-        return [], False
-
-    async def _is_later(self, stood: StoryContent | None, version: Version) -> bool:
-        """Whether others have put something where a version left something else."""
-        left = await self.stood(version)
-        return stood is not None and (left is None or stood.version != left.version)
+        most = self._call.limits.run_paths_max
+        return await DisplacedThings(self, self._looking, is_ours, most).by(move, place)
 
     async def now(self, path: ScopedPath) -> StoryContent | None:
-        return await self._look(self._call.store, path)
+        """What stands there; where the machine lets nobody look, what was left there last."""
+        found = await self._look(self._call.store, path)
+        if found is None and await self._is_hidden(path):
+            for newest in (await self._looking.history(path, limit=1)).versions:
+                return await self.stood(newest)
+        return found
 
-    async def _stands(self, path: ScopedPath) -> bool:
+    async def _is_hidden(self, path: ScopedPath) -> bool:
+        try:
+            (await unfollowed(self._call.store, path)).close()
+        except PermissionDenied:
+            return True
+        except BailiwickError:
+            return False
+        return False
+
+    async def stands(self, path: ScopedPath) -> bool:
         try:
             entry = await unfollowed(self._call.store, path)
         except BailiwickError:
@@ -360,61 +364,6 @@ class Stories:
         self, store: Reader, path: ScopedPath, known: bytes | None = None
     ) -> StoryContent | None:
         return await look_at(store, path, self._call.limits.diff_bytes_max, self.contents, known)
-
-
-async def look_at(
-    store: Reader,
-    path: ScopedPath,
-    bytes_max: int,
-    contents: dict[str, bytes],
-    known: bytes | None = None,
-) -> StoryContent | None:
-    """What stands at a place itself: what a link above it leads to is another place. What was read
-    of it is put into ``contents``, by its hash."""
-    try:
-        entry = await unfollowed(store, path)
-    except BailiwickError:
-        return None
-    with closing(entry):
-        if entry.type is None:
-            return None
-        stat = await store.stat(entry)
-        if entry.type != "file":
-            return StoryContent(
-                entry.type, path, stat.mode & 0o777, target=stat.target, version=stat.version
-            )
-        unread = StoryContent(
-            "file", path, stat.mode & 0o777, sha256=f"?{stat.version}", version=stat.version,
-            size=stat.size,
-        )  # fmt: skip
-        if known is None and stat.size <= bytes_max:
-            try:
-                known = (await store.read(entry, 0, bytes_max)).data
-            except BailiwickError:
-                return unread
-        if known is None:
-            return unread
-    sha256 = hashlib.sha256(known).hexdigest()
-    contents[sha256] = known
-    return unread._replace(data=None if 0 in known else known, sha256=sha256)
-
-
-def is_left_by(version: Version, now: StoryContent | None) -> bool:
-    """Whether what stands somewhere is, by its bytes, what a version left there."""
-    if now is None or version.kind == "deleted":
-        return now is None and version.kind == "deleted"
-    if version.path != now.path or version.type != now.type:
-        return False
-    if version.type == "directory" or version.sha256 is None:
-        # Of what came with its directory no hash is told: a volume says which version a file is of.
-        return version.type == "directory" or version.version == now.version
-    return version.sha256 == now.sha256
-
-
-def differs(a: StoryContent | None, b: StoryContent | None) -> bool:
-    if a is None or b is None:
-        return a is not b
-    return (a.type, a.sha256, a.target) != (b.type, b.sha256, b.target)
 
 
 # --- what the run had in it --------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from bailiwick.call import Call
@@ -20,9 +20,9 @@ from bailiwick.policy import permits
 from bailiwick.runs import PathDigest, RunBook, RunDigest, RunRow, TreeMoment
 from bailiwick.text.weave import lines_of
 from bailiwick.verbs.runs.carried_things import CarriedThings
+from bailiwick.verbs.runs.displaced_things import IsOurs
 from bailiwick.verbs.runs.path_stories import (
     OURS,
-    IsOurs,
     PathStory,
     Stories,
     change_of,
@@ -30,7 +30,8 @@ from bailiwick.verbs.runs.path_stories import (
     is_unlisted,
     ours_by,
 )
-from bailiwick.verbs.runs.scanned_versions import ScannedVersions
+from bailiwick.verbs.runs.scanned_versions import ScannedVersions, one_of
+from bailiwick.verbs.text_work import worked_out
 from bailiwick.versions import TellsBeneath, Version, past
 
 _PAGE: Final = 500
@@ -51,10 +52,16 @@ async def digest_of(call: Call, book: RunBook, row: RunRow, step: str | None = N
     """What a run, or one step of it, came to."""
     requests = await book.requests(row)
     if step is not None and step not in requests.values():
-        raise PathNotFound(f"the run has no step {step[:80]!r} that changed anything")
+        raise PathNotFound(
+            f"the run has no step {step[:80]!r} that changed anything",
+            hint="`bailiwick runs show` tells the steps of a run",
+        )
     looking = past(call.store)
     if not isinstance(looking, TellsBeneath):
         raise Unsupported("this root does not tell what happened in it")
+    if not requests:
+        # Most of what agents do is to look: nothing in the tree can be of such a run.
+        return RunDigest({}, None, frozenset(), row.seen_ns, truncated=False, tangled=False)
     work = _Digesting(call, looking, row, requests, step)
     if step is not None:
         return await work.whole()
@@ -68,12 +75,19 @@ async def digest_of(call: Call, book: RunBook, row: RunRow, step: str | None = N
         return digest
 
 
-def visible(call: Call, digest: RunDigest) -> list[PathDigest]:
-    """What of it the caller may see, by path."""
+def _every(_: PathDigest) -> bool:
+    return True
+
+
+def visible(
+    call: Call, digest: RunDigest, is_meant: Callable[[PathDigest], bool] = _every
+) -> list[PathDigest]:
+    """What of it the caller may see, by path: of what is meant, and nothing is asked of what is
+    not."""
     seen = [
         each
         for each in digest.paths.values()
-        if all(permits(call.decide(place, READ.ruled)) for place in each.places)
+        if is_meant(each) and all(permits(call.decide(place, READ.ruled)) for place in each.places)
     ]
     return sorted(seen, key=lambda each: each.path.order)
 
@@ -212,22 +226,29 @@ class _Digesting:
         every = (each for several in scanned.versions.values() for each in several)
         carried = CarriedThings(self._telling, every)
         plain = {path for path in paths if scanned.is_plain(path)}
-        covered: set[tuple[str, ScopedPath]] = set()
+        covered: set[object] = set()
         found: dict[ScopedPath, PathDigest] = {}
         for path in sorted(dict.fromkeys(paths), key=plain.__contains__):
             versions = scanned.versions[path]
             ours = [each for each in versions if self._is_ours(each)]
-            if all((each.version, each.path) in covered for each in ours or versions):
+            is_covered = all(one_of(each) in covered for each in ours or versions)
+            # Of what is told elsewhere by now, something else may have gone when it came here.
+            has_left = path not in found and any(each.kind == "moved" for each in ours)
+            if is_covered and not has_left:
                 continue
             if path in plain and path not in former:
                 story = await self._telling.by(path, versions[::-1])
             else:
                 place, versions = await carried.at(versions[0])
+                went = versions[-1] if versions and versions[-1].kind == "deleted" else None
+                if is_covered and (went is None or one_of(went) in covered):
+                    continue
                 story = await self._telling.by(place, versions)
-                covered |= {(each.version, each.path) for each in versions}
+                covered.update(map(one_of, versions))
                 former |= {each.path for each in versions}
             if story is not None:
-                found[story.path] = _digested(self._row.id, story)
+                digest = await worked_out(story.size, _digested, self._row.id, story)
+                found[story.path] = digest
             await self._give_turn()
         return found
 

@@ -22,12 +22,22 @@ from bailiwick.runs import (
     RunChanges,
     RunInfo,
     RunRow,
+    RunsWanted,
     found_run,
+    place_in,
 )
+from bailiwick.verbs.arguments import an_int
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
-from bailiwick.verbs.runs.path_stories import PathStory, Stories, change_of, ours_by
+from bailiwick.verbs.listing import page_size
+from bailiwick.verbs.runs.path_stories import (
+    PathStory,
+    Stories,
+    change_of,
+    ours_by,
+)
 from bailiwick.verbs.runs.run_digests import digest_of, version_of, visible
 from bailiwick.verbs.runs.taking_back import bring, plan_return
+from bailiwick.verbs.text_work import worked_out
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.walks.path_pages import PathPage
 from bailiwick.version_acts import Undo
@@ -84,16 +94,34 @@ async def rows_for(call: Call, book: RunBook) -> list[RunRow]:
     return [each for each in rows if each.is_agents and (above or each.subject == own)]
 
 
+class RunsAsked(NamedTuple):
+    """Which runs a caller asks for, as they were given."""
+
+    since_ns: int | None
+    limit: int | None
+    cursor: str | None
+
+    def wanted(self, call: Call) -> RunsWanted:
+        """Raises `ParseError`."""
+        limits, own = call.limits, str(call.grant.subject)
+        since_ns, limit, cursor = self
+        for name, value in (("since_ns", since_ns), ("limit", limit)):
+            if value is not None:
+                an_int(name, value)
+        return RunsWanted(
+            limit=page_size(limits.history_default if limit is None else limit, limits.history_max),
+            subject=None if subject_stands_above(own) else own, since_ns=since_ns,
+            after=place_in(cursor),
+        )  # fmt: skip
+
+
 async def listed(
-    call: Call, book: RunBook, since_ns: int | None, limit: int | None, *, brief: bool
-) -> list[RunInfo]:
-    rows = [
-        each for each in await rows_for(call, book) if since_ns is None or each.seen_ns >= since_ns
-    ]
-    most = call.limits.history_default if limit is None else limit
-    return [
-        _on_record(book, each) if brief else await told(call, book, each) for each in rows[:most]
-    ]
+    call: Call, book: RunBook, asked: RunsAsked, *, brief: bool
+) -> tuple[list[RunInfo], str | None]:
+    """Some runs, and where to go on."""
+    rows, next_cursor = await book.listed(str(call.grant.root), asked.wanted(call))
+    infos = [_on_record(book, each) if brief else await told(call, book, each) for each in rows]
+    return infos, next_cursor
 
 
 def _on_record(book: RunBook, row: RunRow) -> RunInfo:
@@ -140,7 +168,7 @@ async def _told(
         story, _ = await telling.of(each.path)
         if story is not None:
             stories.append(story)
-            change = change_of(row.id, story)
+            change = await worked_out(story.size, change_of, row.id, story)
             changes += [] if change is None else [change]
         if number % _AT_A_TIME == 0:
             await asyncio.sleep(0)
@@ -187,7 +215,7 @@ async def changes(
     """What a run changed; ``brief`` without its lines."""
     row = found_run(await rows_for(call, book), name)
     digest = await digest_of(call, book, row, part.step)
-    found = [each for each in visible(call, digest) if each.kind and part.covers(each)]
+    found = [each for each in visible(call, digest, part.covers) if each.kind]
     some, following = page.of(found, call.grant.base)
     if brief:
         said = await _counted(call, book, row, some, part.step)
@@ -236,7 +264,8 @@ async def undo(
     hunks = part.hunks
     if hunks is not None:
         hunks |= {hunk for each in around for hunk in each.hunks}
-    planned = plan_return(row.id, told.stories, told.contents, hunks)
+    size = sum(each.size for each in told.stories)
+    planned = await worked_out(size, plan_return, row.id, told.stories, told.contents, hunks)
     return await bring(call, ignores, planned, preview, planned.anew)
 
 
@@ -265,7 +294,10 @@ def _refuse_unknown(found: Sequence[PathDigest], part: RunPart) -> None:
         )
     for path in part.paths:
         if not any(RunPart((path,)).covers(each) for each in found):
-            raise PathNotFound("the run did not change this", path=path)
+            raise PathNotFound(
+                "the run did not change this", path=path,
+                hint="`changes` and `bailiwick runs show` tell what it changed",
+            )  # fmt: skip
 
 
 async def _whole(

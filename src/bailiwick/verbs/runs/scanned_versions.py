@@ -48,3 +48,8 @@ class ScannedVersions:
                 return False
             path = path.parent
         return True
+
+
+def one_of(version: Version) -> object:
+    """What a version is known by among all: at a place one thing goes while another comes."""
+    return version.version, version.path, version.kind

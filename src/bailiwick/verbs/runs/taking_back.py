@@ -7,107 +7,29 @@ change that can itself be undone.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from typing import Final
+from typing import NamedTuple
 
 from bailiwick.call import Call
 from bailiwick.paths import ScopedPath
 from bailiwick.proposal import Proposal
+from bailiwick.reader import mounts_seen
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
-from bailiwick.verbs.runs.moved_back import MoveBack, moved_back
-from bailiwick.verbs.runs.path_stories import (
-    Displaced,
-    ModeChange,
-    PathStory,
-    StoryContent,
-    WovenStory,
-    differs,
-    whole_id,
-)
+from bailiwick.verbs.runs.moved_back import MovedBack, moved_back
+from bailiwick.verbs.runs.path_stories import ModeChange, PathStory, WovenStory, whole_id
+from bailiwick.verbs.runs.planned_return import PlannedReturn, return_text, return_whole
+from bailiwick.verbs.runs.story_contents import StoryContent, differs
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.working_copies.bring_back import with_their_directories
-from bailiwick.verbs.working_copies.plan import draw
+from bailiwick.verbs.working_copies.plan import Drawn, draw
 from bailiwick.version_acts import BringBack
 from bailiwick.versions import Conflict, Done, Mark, Plan, Touch, UndoResult
-from bailiwick.working_copy import Alterations, Altered, Base, GivingUp, Publishing, Wanted
+from bailiwick.working_copy import Alterations, GivingUp, Publishing, Wanted
 
 _CHANGED = "others have changed it since"
+_MIXED = "others had something else there in between: undo request by request, the last first"
+_HIDDEN = "the directory that it lies in is shut, so that nobody can look: undo the whole run"
 _MOVED_ON = "others have moved it on since, or removed it"
-_PLACES_IN_TURN_MAX: Final = 100
-"""Moves to where others lay that are taken back one after the other."""
-
-WHOLE_RUN = "this can only be put back with all of the run"
-
-
-class PlannedReturn:
-    """What is to come of places, with the bytes of files; directories that go back to where they
-    lay, with all that lies in them; and what stands against it."""
-
-    def __init__(self) -> None:
-        self.altered: list[Altered] = []
-        self.contents: dict[ScopedPath, bytes] = {}
-        self.moves: list[MoveBack] = []
-        self.conflicts: list[Conflict] = []
-        self.after: dict[ScopedPath, int] = {}
-        """How many others have to be in their places before one comes where another stands."""
-        self._again: dict[ScopedPath, Altered] = {}
-        self._homes: dict[ScopedPath, ScopedPath] = {}
-
-    def goes_home(self, now: StoryContent, home: ScopedPath | None) -> None:
-        """Have something leave where it stands: it comes to its ``home``, if it has one."""
-        self.altered.append(Altered(now.path, None, base_of(now)))
-        if home is not None:
-            self._homes[now.path] = home
-
-    def come_again(self, replaced: Displaced | None, contents: Mapping[str, bytes]) -> None:
-        """Have that stand again which went where something was moved to, which now leaves."""
-        if replaced is None:
-            return
-        path, stood = replaced
-        data = None if stood is None or stood.sha256 is None else contents.get(stood.sha256)
-        if stood is None or (stood.type == "file" and data is None):
-            self.conflicts.append(Conflict(path, WHOLE_RUN))
-            return
-        self._again[path] = _coming(path, stood, data)
-        if data is not None:
-            self.contents.setdefault(path, data)
-
-    def settle(self) -> None:
-        """Put it in order: of a place at which something goes and something comes one thing is
-        told."""
-        settled: dict[ScopedPath, Altered] = {}
-        for each in (*self.altered, *self._again.values()):
-            other = settled.setdefault(each.path, each)
-            if other is each:
-                continue
-            comes, goes = (each, other) if other.type is None else (other, each)
-            if comes.type is None or goes.type is not None or comes.base is not None:
-                self.conflicts.append(Conflict(each.path, WHOLE_RUN))
-            settled[each.path] = comes._replace(base=goes.base)
-            self.after[each.path] = 0
-        for path in self.after:
-            self.after[path] = self._awaited(path)
-        ends = {end for move in self.moves for end in move.ends}
-        self.conflicts += [Conflict(path, WHOLE_RUN) for path in self._again.keys() & ends]
-        self.altered = sorted(settled.values(), key=lambda each: each.path.order)
-
-    def _awaited(self, path: ScopedPath) -> int:
-        """How many places have to be changed first, one after the other, so that what leaves one is
-        always somewhere. Where that goes round nothing can be first."""
-        home, count = self._homes.get(path), 0
-        while home in self.after:
-            home, count = self._homes.get(home), count + 1
-            if home == path or count > _PLACES_IN_TURN_MAX:
-                self.conflicts.append(Conflict(path, WHOLE_RUN))
-                break
-        return count
-
-    @property
-    def anew(self) -> dict[ScopedPath, None]:
-        """What comes where nothing stands: also where its directory has gone."""
-        comes = (each for each in self.altered if each.base is None and each.type is not None)
-        return {each.path: None for each in comes}
 
 
 class ReturningCopy:
@@ -120,7 +42,7 @@ class ReturningCopy:
         self._kept: dict[ScopedPath, bytes] = {}
 
     async def alterations(self) -> Alterations:
-        return Alterations(self._planned.altered, [], [])
+        return Alterations([*self._planned.altered, *self._planned.afterwards], [], [])
 
     async def content(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
         yield self._planned.contents[path]
@@ -170,128 +92,112 @@ def plan_return(
 ) -> PlannedReturn:
     """What becomes of the places of a run when it is taken back: all of it, or some ``hunks``."""
     planned = PlannedReturn()
+    returning = _Returning(planned, run, contents, hunks)
+    # What lay in a directory to whose place another came comes again with that.
+    inside = {each.path for story in stories if story.replaced for each in story.replaced.inside}
     for story in stories:
-        if story.is_back:
-            _add_mode(planned, run, story, contents, hunks)
-        elif story.is_text:
-            _add_text(planned, run, story, contents, hunks)
-        else:
-            _add_whole(planned, run, story, contents, hunks)
+        if story.path in inside and story.after is None:
+            continue
+        planned.tell_of(story.first, story.version)
+        returning.add(story)
     planned.settle()
     return planned
 
 
-def _add_text(
-    planned: PlannedReturn,
-    run: str,
-    story: PathStory,
-    contents: Mapping[str, bytes],
-    hunks: Collection[str] | None,
-) -> None:
-    woven = WovenStory(run, story)
-    named = woven.by_id()
-    chosen = [each for id, each in named.items() if hunks is None or id in hunks]
-    modes = _chosen_modes(run, story, hunks)
-    if not (chosen or modes) and not (hunks is None or whole_id(run, story) in hunks):
-        return
-    states = [woven.weave.state(each) for each in chosen]
-    if "changed" in states or (modes and story.mode_state(modes) == "changed"):
-        planned.conflicts.append(Conflict(story.path, _CHANGED))
-        return
-    before, after, now = story.before, story.after, story.now
-    data = woven.weave.without(chosen)
-    is_whole = len(chosen) == len(named)
-    is_home = now is not None and now.path == story.home
-    goes_back = story.is_moved and is_whole and not is_home
-    if goes_back and after is not None and (now is None or now.path != after.path):
-        planned.conflicts.append(Conflict(story.path, _MOVED_ON))
-        return
-    home = story.home if goes_back else story.path
-    if now is None and (not chosen or "stands" not in states):
-        return  # gone already
-    kept = data if data or not is_whole else None
-    mode = _mode_again(story, now) if goes_back and now is not None else modes and modes.before
-    return_text(planned, home, before, now, kept, mode)
-    if goes_back:
-        planned.come_again(story.replaced, contents)
+class _Returning(NamedTuple):
+    """Plans what becomes of places of a ``run``: of some of its ``hunks``, or of all."""
 
+    planned: PlannedReturn
+    run: str
+    contents: Mapping[str, bytes]
+    hunks: Collection[str] | None
 
-def _add_mode(
-    planned: PlannedReturn,
-    run: str,
-    story: PathStory,
-    contents: Mapping[str, bytes],
-    hunks: Collection[str] | None,
-) -> None:
-    """What lies where it lay has the mode that it had; what others have made of it since stays."""
-    modes, now = _chosen_modes(run, story, hunks), story.now
-    if modes is None or now is None or now.path != story.home:
-        return
-    if story.mode_state(modes) == "changed":
-        planned.conflicts.append(Conflict(story.path, _CHANGED))
-        return
-    return_whole(planned, story.path, now._replace(mode=modes.before), now, contents)
+    def add(self, story: PathStory) -> None:
+        if story.is_back:
+            self._add_mode(story)
+        elif story.is_text:
+            self._add_text(story)
+        else:
+            self._add_whole(story)
 
+    def _is_meant(self, id: str) -> bool:
+        return self.hunks is None or id in self.hunks
 
-def _chosen_modes(run: str, story: PathStory, hunks: Collection[str] | None) -> ModeChange | None:
-    """What is to be taken back of the mode that the run left."""
-    modes = story.modes
-    if modes is None or not (hunks is None or modes.id(run, story.path) in hunks):
-        return None
-    return None if story.mode_state(modes) == "undone" else modes
+    def _refuse(self, story: PathStory, reason: str) -> None:
+        self.planned.conflicts.append(Conflict(story.path, reason))
 
+    def _add_text(self, story: PathStory) -> None:
+        woven = WovenStory(self.run, story)
+        named = woven.by_id()
+        chosen = [each for id, each in named.items() if self._is_meant(id)]
+        modes = self._chosen_modes(story)
+        if not (chosen or modes) and not self._is_meant(whole_id(self.run, story)):
+            return
+        states = [woven.weave.state(each) for each in chosen]
+        if "changed" in states or (modes and story.mode_state(modes) == "changed"):
+            self._refuse(story, _CHANGED)
+            return
+        before, after, now = story.before, story.after, story.now
+        data = woven.weave.without(chosen)
+        is_whole = len(chosen) == len(named)
+        is_home = now is not None and now.path == story.home
+        goes_back = story.is_moved and is_whole and not is_home
+        if goes_back and after is not None and (now is None or now.path != after.path):
+            self._refuse(story, _MOVED_ON)
+            return
+        home = story.home if goes_back else story.path
+        if now is None and (not chosen or "stands" not in states):
+            return  # gone already
+        kept = data if data or not is_whole else None
+        mode = _mode_again(story, now) if goes_back and now is not None else modes and modes.before
+        return_text(self.planned, home, before, now, kept, mode)
+        if goes_back:
+            self.planned.come_again(story.replaced, self.contents)
 
-def return_text(
-    planned: PlannedReturn,
-    home: ScopedPath,
-    before: StoryContent | None,
-    now: StoryContent | None,
-    data: bytes | None,
-    mode: int | None = None,
-) -> None:
-    """Have a text stand at ``home``, where ``before`` stood: None is none of its lines, which is no
-    file where there was none. It has the ``mode`` that is given, or the one that it has now."""
-    gone, data = before is None and data is None, data or b""
-    if now is None:
-        if before is not None:
-            come(planned, home, before.mode, data)
-    elif gone:
-        planned.goes_home(now, None)
-    elif home != now.path:
-        planned.goes_home(now, home)
-        come(planned, home, now.mode if mode is None else mode, data)
-    elif data != now.data or mode not in (None, now.mode):
-        come(planned, now.path, now.mode if mode is None else mode, data, base_of(now))
+    def _add_mode(self, story: PathStory) -> None:
+        """What lies where it lay has the mode that it had; what others have made of it since
+        stays."""
+        modes, now = self._chosen_modes(story), story.now
+        if modes is None or now is None or now.path != story.home:
+            return
+        if story.mode_state(modes) == "changed":
+            self._refuse(story, _CHANGED)
+            return
+        before = now._replace(mode=modes.before)
+        return_whole(self.planned, story.path, before, now, self.contents)
 
+    def _chosen_modes(self, story: PathStory) -> ModeChange | None:
+        """What is to be taken back of the mode that the run left."""
+        modes = story.modes
+        if modes is None or not self._is_meant(modes.id(self.run, story.path)):
+            return None
+        return None if story.mode_state(modes) == "undone" else modes
 
-def _add_whole(
-    planned: PlannedReturn,
-    run: str,
-    story: PathStory,
-    contents: Mapping[str, bytes],
-    hunks: Collection[str] | None,
-) -> None:
-    """Something that holds no text, or whose text is too large: it is what it was, or not."""
-    modes = _chosen_modes(run, story, hunks)
-    if not modes and hunks is not None and whole_id(run, story) not in hunks:
-        return
-    before, after, now = story.before, story.after, story.now
-    if modes and story.mode_state(modes) == "changed":
-        planned.conflicts.append(Conflict(story.path, _CHANGED))
-        return
-    if modes and before and now and now.path == before.path and not differs(before, after):
-        _add_mode(planned, run, story, contents, hunks)
-        return
-    if is_same(now, before):
-        return
-    if not is_same(now, after):
-        planned.conflicts.append(Conflict(story.path, _CHANGED))
-        return
-    if before is not None and now is not None and before.type == now.type:
-        before = before._replace(mode=_mode_again(story, now))
-    return_whole(planned, story.path, before, now, contents)
-    if story.is_moved:
-        planned.come_again(story.replaced, contents)
+    def _add_whole(self, story: PathStory) -> None:
+        """Something that holds no text, or whose text is too large: it is what it was, or not."""
+        modes = self._chosen_modes(story)
+        if not modes and not self._is_meant(whole_id(self.run, story)):
+            return
+        before, after, now = story.before, story.after, story.now
+        if modes and story.mode_state(modes) == "changed":
+            self._refuse(story, _CHANGED)
+            return
+        if modes and before and now and now.path == before.path and not differs(before, after):
+            self._add_mode(story)
+            return
+        if is_same(now, before):
+            return
+        if not is_same(now, after):
+            self._refuse(story, _CHANGED)
+            return
+        if story.is_mixed:  # theirs would go with what the run made of it
+            self._refuse(story, _MIXED)
+            return
+        if before is not None and now is not None and before.type == now.type:
+            before = before._replace(mode=_mode_again(story, now))
+        return_whole(self.planned, story.path, before, now, self.contents)
+        if story.is_moved:
+            self.planned.come_again(story.replaced, self.contents)
 
 
 def _mode_again(story: PathStory, now: StoryContent) -> int:
@@ -299,55 +205,6 @@ def _mode_again(story: PathStory, now: StoryContent) -> int:
     modes = story.modes
     is_left = modes is not None and story.mode_state(modes) == "stands"
     return modes.before if modes is not None and is_left else now.mode
-
-
-def return_whole(
-    planned: PlannedReturn,
-    path: ScopedPath,
-    before: StoryContent | None,
-    now: StoryContent | None,
-    contents: Mapping[str, bytes],
-) -> None:
-    """Have what stood there before stand there again."""
-    data = None if before is None or before.sha256 is None else contents.get(before.sha256)
-    unfit = before is not None and before.type == "file" and data is None
-    moved = before is not None and now is not None and before.path != now.path
-    if unfit:
-        planned.conflicts.append(Conflict(path, WHOLE_RUN))
-        return
-    if before is not None and now is not None and moved and before.type == "directory":
-        planned.moves.append(MoveBack(now.path, before.path, before.mode))
-        return
-    base = None if now is None else base_of(now)
-    if now is not None and (before is None or moved):
-        planned.goes_home(now, None if before is None else before.path)
-        base = None
-    if before is None:
-        return
-    if data is not None:
-        come(planned, before.path, before.mode, data, base)
-    else:
-        planned.altered.append(
-            Altered(before.path, before.type, base, before.mode, target=before.target)
-        )
-
-
-def come(
-    planned: PlannedReturn, path: ScopedPath, mode: int, data: bytes, base: Base | None = None
-) -> None:
-    digest = hashlib.sha256(data).hexdigest()
-    planned.contents[path] = data
-    planned.altered.append(Altered(path, "file", base, mode, len(data), digest))
-
-
-def _coming(path: ScopedPath, stood: StoryContent, data: bytes | None) -> Altered:
-    """What stood somewhere, as something that comes there."""
-    size = 0 if data is None else len(data)
-    return Altered(path, stood.type, None, stood.mode, size, stood.sha256, stood.target)
-
-
-def base_of(now: StoryContent) -> Base:
-    return Base(now.type, now.version, now.size, now.mode)
 
 
 def is_same(a: StoryContent | None, b: StoryContent | None) -> bool:
@@ -373,6 +230,16 @@ def _safest_first(touches: Sequence[Touch], after: Mapping[ScopedPath, int]) -> 
     return sorted(touches, key=rank)
 
 
+async def _afterwards(
+    call: Call, copy: ReturningCopy, planned: PlannedReturn, moved: MovedBack
+) -> Drawn:
+    """What comes where directories have left by then, with all that lay in them."""
+    leaves = (each.origin for each in (*moved.early, *moved.late) if each.origin is not None)
+    over = {each.path: None for each in planned.afterwards}
+    wanted = Wanted("atomic", over=over, leaves=frozenset(leaves))
+    return await draw(call, copy, Alterations(planned.afterwards, [], []), wanted)
+
+
 async def bring(
     call: Call,
     ignores: Ignores,
@@ -383,13 +250,17 @@ async def bring(
     """Have it come to pass: all of it, or nothing where anything stands against it. What is to
     stand ``over`` what was seen does so, as in `Wanted`."""
     copy = ReturningCopy(planned)
-    found = Alterations(planned.altered, [], [])
+    found = Alterations(planned.altered, [], [], mounts=mounts_seen(call.store))
     moved = await moved_back(call, planned.moves, planned.altered)
     leaves = frozenset(each.origin for each in moved.early if each.origin is not None)
     drawn = await draw(call, copy, found, Wanted("atomic", over=over, leaves=leaves))
-    conflicts = [*planned.conflicts, *(Conflict(c.path, c.reason) for c in drawn.conflicts)]
-    conflicts += [Conflict(each, WHOLE_RUN) for each in moved.blocked]
+    then = await _afterwards(call, copy, planned, moved)
+    against = (*drawn.conflicts, *then.conflicts)
+    conflicts = [*planned.conflicts, *(Conflict(c.path, c.reason) for c in against)]
+    conflicts += moved.against
+    conflicts += [Conflict(each, _HIDDEN) for each in (*drawn.shut, *then.shut)]
     touches = [*moved.early, *_safest_first(drawn.touches, planned.after), *moved.late]
+    touches += then.touches
     touches = [] if conflicts else with_their_directories(touches)
     plan = Plan(touches, conflicts)
 
@@ -404,7 +275,8 @@ async def bring(
 
     def act(plan: Plan) -> BringBack:
         mark = call.mark or Mark(str(call.grant.subject), call.request_id)
-        what = Publishing(plan, drawn.over, mark, call.limits.max_file_bytes, mounts=found.mounts)
+        size_max = call.limits.max_file_bytes
+        what = Publishing(plan, drawn.over, mark, size_max, mounts=found.mounts)
         settled = frozenset(drawn.settled)
         return BringBack(call.handle, plan, copy, what, settled, found, named=ScopedPath)
 

@@ -16,7 +16,7 @@ from bailiwick.scope.front_access import as_called, caller_of
 from bailiwick.scope.lost_answers import lost_verdict
 from bailiwick.state.made_once import FORETOLD
 from bailiwick.wire import Document, values
-from bailiwick.wire.arguments import Argument, a_text, limit
+from bailiwick.wire.arguments import Argument, a_flag, a_text, limit
 
 
 class ReviewBody(Body, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ async def show_queue(request: Request) -> Document:
     found = await scope.review.queue(
         run=query.get("run"), paths=[query["path"]] if "path" in query else [],
         cursor=query.get("cursor"), limit=query.get("limit"), work=query.get("work"),
-        fork=query.get("of_fork"),
+        fork=query.get("of_fork"), brief=query.get("brief", False),
     )  # fmt: skip
     return values.REVIEW_QUEUE.write(found)
 
@@ -114,6 +114,7 @@ ROUTES: tuple[Route, ...] = (
             Argument(name="path", about="Only what lies there."),
             a_text("cursor", "Where an earlier answer left off."),
             limit(1_000),
+            a_flag("brief", "How many hunks each path has, and not the hunks themselves."),
             a_text("work", "Instead, what a working copy would do to the tree."),
             a_text("of_fork", "Instead, what a fork would do to it if it were merged."),
         ),

@@ -12,9 +12,11 @@ from bailiwick.wire.arguments import Argument, a_flag, a_number, a_text, limit
 
 
 class RunList(Result, frozen=True, kw_only=True, tag="runs"):
-    """Runs, what was seen last first."""
+    """Runs, what was seen last first; with `nextCursor` those that were seen before."""
 
     runs: list[values.RUN.struct]  # type: ignore[name-defined]
+    truncated: bool
+    next_cursor: str | None
 
 
 class RunUndoBody(Body, frozen=True, kw_only=True):
@@ -32,9 +34,12 @@ async def list_runs(request: Request) -> RunList:
     since = query.get("since")
     found = await scope.runs(
         since_ns=None if since is None else since * 1_000_000, limit=query.get("limit"),
-        brief=query.get("brief", False),
+        cursor=query.get("cursor"), brief=query.get("brief", False),
     )  # fmt: skip
-    return RunList(runs=values.RUN.write_all([each.info for each in found]))
+    return RunList(
+        runs=values.RUN.write_all([each.info for each in found]), truncated=found.truncated,
+        next_cursor=found.next_cursor,
+    )  # fmt: skip
 
 
 async def show_run(request: Request) -> Document:
@@ -73,6 +78,7 @@ ROUTES: tuple[Route, ...] = (
         parameters=(
             a_number("since", "Only what was seen from this time on, in milliseconds."),
             limit(1_000),
+            a_text("cursor", "Where an earlier answer left off."),
             a_flag("brief", "Which there are, and not what came of each."),
         ),
         example="GET /runs",

@@ -10,7 +10,7 @@ from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.routes.commands import given, refuse_untold, told, typed
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import route
-from bailiwick.operations import Command
+from bailiwick.operations import Command, environment_of
 from bailiwick.scope.sessions import Session
 from bailiwick.wire import command_verbs, values, verbs
 
@@ -94,9 +94,7 @@ async def close(request: Request) -> values.SessionClosed:
 
 def _check(body: Any) -> None:
     """Refuse what no command could be run with, before it is kept."""
-    variables = (body.env or {}).items()
-    named = tuple(f"{name}={value}" for name, value in variables)
-    Command(argv=("true",), cwd=body.cwd or ".", environment=named)
+    Command(argv=("true",), cwd=body.cwd or ".", environment=environment_of(body.env or {}))
 
 
 def _found(request: Request) -> HttpSession:
