@@ -46,8 +46,8 @@ EXAMPLES_IN_UNIT = 12
 SEEDS_IN_UNIT = 3
 """Of each test that is parametrized with a ``seed``, likewise."""
 
-SERVERS = {"postgres", "running_s3"}
-"""The fixtures that start one."""
+OTHERS = {"postgres", "running_s3", "needs_bubblewrap"}
+"""The fixtures of tests that start a server, or programs in a sandbox."""
 
 hypothesis.settings.register_profile(
     "unit", hypothesis.settings.get_profile("house"), max_examples=EXAMPLES_IN_UNIT
@@ -55,10 +55,12 @@ hypothesis.settings.register_profile(
 
 
 def pytest_configure():
-    """A shell starts what runs in its background deaf to Ctrl-C, and so would be every process that
-    a test starts and interrupts."""
+    """A shell starts what runs in its background deaf to Ctrl-C, `nohup` deaf to the end of its
+    terminal, and so would be every process that a test starts and interrupts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _in_unit(config):
@@ -78,12 +80,12 @@ def pytest_itemcollected(item):
 @pytest.hookimpl(trylast=True)  # among what the marks have left
 def pytest_collection_modifyitems(config, items):
     """A test of every verb on every store is, in `make unit`, one of each verb and of each store,
-    and nothing is there that needs a server; `make test` tries every verb on every store."""
+    and nothing is there that starts other programs; `make test` tries every verb on every store."""
     if not _in_unit(config):
         return
     tables = {}
     for item in items:
-        if not _needs_server(item):
+        if not _starts_others(item):
             tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = {item for rows in tables.values() for item in _each_value_once(_few_seeds(rows))}
     left_out = [item for item in items if item not in kept]
@@ -92,10 +94,10 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item in kept]
 
 
-def _needs_server(item):
-    """Of PostgreSQL or of objects: to start one takes each worker seconds."""
+def _starts_others(item):
+    """A server takes each worker seconds to start, a sandbox a good part of one each time."""
     given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return not SERVERS.isdisjoint(item.fixturenames) or "postgres" in given
+    return not OTHERS.isdisjoint(item.fixturenames) or "postgres" in given
 
 
 def _few_seeds(rows):

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from bailiwick.errors import BailiwickError
+from bailiwick.errors import ApprovalTimeout, BailiwickError
 from bailiwick.grant import AgentRun
 from bailiwick.state.database import Database
 from bailiwick.state.ledger.chain import LEDGER
@@ -17,6 +17,7 @@ from bailiwick.state.ledger.durable import DurableLedger, ledger_key
 from bailiwick.state.ledger.retention import FOLDER
 from tests.fronts.cli import governed
 from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
+from tests.state.rooms import question
 from tests.waiting import until
 
 place = governed.place
@@ -280,7 +281,7 @@ def asking(place, answer):
             await asyncio.wait_for(waiting(authority), 120)
             (approval,) = json.loads(
                 (await asyncio.to_thread(place.command, "approvals", "list", "--json")).stdout
-            )
+            )["approvals"]
             person = ("approvals", "answer", approval["id"], answer)
             shown = await asyncio.to_thread(place.command, "approvals", "show", approval["id"])
             done = await asyncio.to_thread(place.command, *person)
@@ -303,8 +304,8 @@ def test_a_question_is_shown_and_answered_from_another_process(place):
     assert done.stdout.startswith(f"{approval['id']}: ")
     assert result.created
     assert (place.directory / "project/migrations/1.sql").read_text() == "create\n"
-    assert place.json("approvals", "list") == []
-    (settled,) = place.json("approvals", "list", "--only", "all")
+    assert place.json("approvals", "list")["approvals"] == []
+    (settled,) = place.json("approvals", "list", "--only", "all")["approvals"]
     assert (settled["answer"], settled["answered_by"]) == ("once", "user:local")
     assert place.refused("approvals", "answer", approval["id"], "no") == "approval_denied"
 
@@ -317,6 +318,30 @@ def test_no_is_no_and_always_makes_a_rule(place):
     _, _, _, result = asking(place, "always")
     assert result.created
     assert place.json("policy", "show")[0]["origin"] == "remembered"
+
+
+@pytest.mark.spec("ASK-1", "CLI-2")
+def test_a_list_of_questions_says_in_json_that_it_was_cut_and_goes_on(place):
+    async def put(count):
+        async with place.authority() as authority:
+            for number in range(count):
+                # So many questions of one subject would be one too many.
+                asked = question(subject=AgentRun("c", f"{number % 2}"), paths_sha256=f"{number}")
+                with pytest.raises(ApprovalTimeout):
+                    await authority.approvals.ask(asked, asker=None, wait_s=0)
+
+    asyncio.run(put(101))
+    waiting = place.json("approvals", "list")
+    assert (waiting["kind"], len(waiting["approvals"])) == ("approvals", 101)
+    assert (waiting["truncated"], waiting["nextCursor"]) == (False, None)
+    done = place("approvals", "list", "--only", "all", "--json")
+    page = json.loads(done.stdout)
+    assert (len(page["approvals"]), page["truncated"], done.stderr) == (100, True, "")
+    rest = place.json("approvals", "list", "--only", "all", "--cursor", page["nextCursor"])
+    assert (len(rest["approvals"]), rest["truncated"], rest["nextCursor"]) == (1, False, None)
+    assert len({each["id"] for each in page["approvals"] + rest["approvals"]}) == 101
+    shown = place("approvals", "list", "--only", "all")
+    assert f"there is more: --cursor {page['nextCursor']}\n" in shown.stderr
 
 
 def test_an_approval_that_is_not_there(place):
@@ -352,7 +377,6 @@ def test_the_ledger_is_read_queried_and_exported(place):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("query", "--since", "yesterday"),
         ("query", "--cursor", "x"),
         ("query", "--glob", "["),
         ("verify", "--head", "x"),

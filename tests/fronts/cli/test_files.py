@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -12,7 +13,7 @@ from bailiwick.build.care import create_volume
 from bailiwick.errors import KINDS
 from bailiwick.fronts.cli.hints import NEXT_STEPS
 from bailiwick.paths import DEPTH_MAX
-from tests.fronts.cli.command import bailiwick, within
+from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
 from tests.fronts.cli.places import Typed
 
 FILES = {
@@ -336,7 +337,6 @@ def test_an_agent_is_held_to_the_protective_rules(place):
     assert place.ok("cat", ".env") == "secret"
     assert place("--as", "agent_run:demo/1", "cat", "README.md").returncode == 0
     assert place.refused("cat", ".env", "--as", "agent_run:demo/1") == "approval_denied"
-    assert place.refused("ls", "--as", "nobody") == "parse_error"
 
 
 @pytest.mark.spec("CLI-1", "PY-5")
@@ -414,3 +414,19 @@ def test_a_home_that_holds_the_state_can_be_looked_at_and_not_changed(tmp_path, 
     assert "XDG_STATE_HOME" in place("rm", "notes").stderr
     assert (home / "notes").read_text() == "mine\n"
     Typed(home / "project").ok("write", "a", "--text", "1")
+
+
+@pytest.mark.spec("CLI-2")
+@pytest.mark.parametrize("words", [["ls"], ["find"], ["--help"], ["cat", "long"]])
+def test_whoever_has_read_enough_ends_a_command_without_a_word(tmp_path, words):
+    (tmp_path / "long").write_text("line\n" * 200_000)
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        done = subprocess.run(
+            [COMMAND, *words], cwd=tmp_path, env=environment(), stdout=writes,
+            stderr=subprocess.PIPE, text=True, timeout=60,
+        )  # fmt: skip
+    finally:
+        os.close(writes)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -67,6 +67,22 @@ def test_hunks_are_those_of_the_difference_that_was_shown(project):
     assert (project / "a.txt").read_text().startswith("unseen\n1\n")
 
 
+@pytest.mark.spec("OVER-1")
+def test_what_is_no_text_keeps_no_difference_from_being_shown(project):
+    over = f"overlay:{project}"
+    assert bailiwick("-p", over, "write", "a.txt", given="ONE\ntwo\nthree\n").returncode == 0
+    assert bailiwick("-p", over, "write", "b b", given="\0\1").returncode == 0
+    (work,) = json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)["work"]
+    shown = bailiwick("-p", project, "work", "diff", work["id"])
+    assert (shown.returncode, "--seen" in shown.stderr) == (0, True), shown.stderr
+    assert "+ONE\n" in shown.stdout
+    assert "b b is not shown: the file is binary\n" in shown.stdout
+    told = json.loads(bailiwick("-p", project, "work", "diff", work["id"], "--json").stdout)
+    assert told["differences"]["b b"]["errorKind"] == "binary_file"
+    assert told["differences"]["a.txt"]["added"] == 1
+    assert bailiwick("-p", project, "work", "diff", work["id"], "nowhere").returncode == 1
+
+
 @pytest.mark.spec("EXEC-3")
 def test_a_program_is_run_in_it(project):
     for lack in Bubblewrap().missing():

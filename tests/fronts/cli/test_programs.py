@@ -103,6 +103,22 @@ def test_variables_are_passed_by_name_only(project):
     assert "UNSET" not in done.stdout
 
 
+@pytest.mark.spec("EXEC-8")
+def test_who_is_told_of_a_conflict_is_told_how_both_come_together(project):
+    words = [COMMAND, "-p", str(project), "exec", "--", "sh", "-c"]
+    with subprocess.Popen(
+        [*words, "echo two > a.txt; echo ready; cat"], env=environment(),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        assert running.stdout.readline() == "ready\n"
+        (project / "a.txt").write_text("person\n")
+        _, said = running.communicate(timeout=60)
+    assert "conflict a.txt" in said
+    (told,) = [each for each in said.splitlines() if each.startswith("note: not brought back")]
+    assert "--partial --merge, or discard" in told
+    assert (project / "a.txt").read_text() == "person\n"
+
+
 @pytest.mark.spec("EXEC-3", "EXEC-8")
 def test_what_was_kept_apart_is_looked_at_and_brought_back(project):
     done = typed(
@@ -122,11 +138,46 @@ def test_what_was_kept_apart_is_looked_at_and_brought_back(project):
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "conflict a.txt" in refused.stderr
     assert "--partial" in refused.stderr
-    assert typed(project, "work", "discard", work["id"]).returncode == 0
+    assert "--merge" in refused.stderr
+    for wrong in ("x", "0", "1,", ""):
+        done = typed(project, "work", "apply", work["id"], "a.txt", "--hunks", wrong, "--seen", "v")
+        assert done.returncode == 2
+        assert "is no whole number above zero" in done.stderr
+    missing = typed(project, "work", "diff", work["id"], "n.txt")
+    assert "hint: `changes` and `bailiwick work show` tell what was changed" in missing.stderr
+    assert typed(project, "work", "discard", work["id"]).stdout == "gave up 1 change\n"
     assert (project / "a.txt").read_text() == "person\n"
     gone = typed(project, "work", "show", work["id"], "--json")
     assert gone.returncode == 1
     assert json.loads(gone.stderr)["errorKind"] == "path_not_found"
+
+
+@pytest.mark.spec("EXEC-8")
+def test_of_what_gets_another_mode_the_difference_says_which(project):
+    (project / "a.txt").chmod(0o644)
+    (project / "d").mkdir(mode=0o755, exist_ok=True)
+    (project / "d").chmod(0o755)
+    script = "chmod 755 a.txt; chmod 750 d; echo n > n"
+    typed(project, "exec", "--publish", "manual", "--", "sh", "-c", script)
+    (work,) = json.loads(typed(project, "work", "list", "--json").stdout)["work"]
+    shown = typed(project, "work", "diff", work["id"]).stdout
+    assert shown.startswith("a.txt: mode 644 to 755\nd: mode 755 to 750\n--- a/n\n")
+    assert typed(project, "work", "diff", work["id"], "./d").stdout == "./d: mode 755 to 750\n"
+    told = json.loads(typed(project, "work", "diff", work["id"], "--json").stdout)["differences"]
+    assert {path: each["header"] for path, each in told.items()} == {
+        "a.txt": "mode 644 to 755", "d": "mode 755 to 750", "n": None,
+    }  # fmt: skip
+    changes = json.loads(typed(project, "work", "show", work["id"], "--json").stdout)["changes"]
+    assert {each["path"]: (each["modeBefore"], each["mode"]) for each in changes} == {
+        "a.txt": (0o644, 0o755), "d": (0o755, 0o750), "n": (None, None),
+    }  # fmt: skip
+
+
+@pytest.mark.spec("EXEC-8", "CLI-2")
+def test_where_nothing_waits_a_list_says_so(project):
+    shown = typed(project, "work", "list").stdout
+    assert shown == "nothing waits here to be brought back or given up\n"
+    assert json.loads(typed(project, "work", "list", "--json").stdout)["work"] == []
 
 
 @pytest.mark.spec("EXEC-1")
@@ -151,16 +202,17 @@ def test_what_ends_before_the_program_does_loses_nothing_and_says_where_it_is(pr
     gone.stdout.close()
     unread = gone.stderr.read()
     gone.stderr.close()
-    assert gone.wait(60) == 1
+    assert gone.wait(60) == 141
     stopped = _begun(*program, slow.format("c"), stdout=subprocess.PIPE)
     assert stopped.stdout.readline() == "begun\n"
     stopped.send_signal(signal.SIGINT)
     interrupted = stopped.communicate(timeout=60)[1]
     assert stopped.returncode == 130
-    for each in (said, unread, interrupted):
+    for each in (said, interrupted):
         assert each.count("is kept: bailiwick work list\n") == 1
         assert "Traceback" not in each
     kept = json.loads(typed(project, "work", "list", "--json").stdout)["work"]
+    assert unread == f"note: what it changed is kept: bailiwick work show {kept[1]['id']}\n"
     found = [typed(project, "work", "show", each["id"]).stdout for each in kept]
     assert sorted(found) == ["created a\n", "created b\n", "created c\n"]
 
@@ -172,11 +224,30 @@ def _begun(*arguments, stdout):
     )  # fmt: skip
 
 
+@pytest.mark.spec("CLI-2", "EXEC-8")
+@pytest.mark.parametrize("words", [["yes"], ["cat", "a.txt"]])
+def test_whoever_has_read_enough_ends_it_without_a_word(project, words):
+    (project / "a.txt").write_text("line\n" * 200_000)
+    gone = _begun("-p", str(project), "exec", "--", *words, stdout=subprocess.PIPE)
+    assert gone.stdout.readline() in ("y\n", "line\n")
+    gone.stdout.close()
+    assert (gone.stderr.read(), gone.wait(60)) == ("", 141)
+    gone.stderr.close()
+
+
 @pytest.mark.spec("EXEC-10")
 def test_work_says_what_is_missing_and_that_there_is_nothing_to_bring_back(project):
     typed(project, "exec", "--publish", "manual", "--", "sh", "-c", "echo two > b.txt")
     (kept,) = json.loads(typed(project, "work", "list", "--json").stdout)["work"]
-    done = typed(project, "work", "apply", kept["id"], "elsewhere")
+    for verb in ("apply", "discard"):
+        for paths in (["elsewhere"], ["b.txt", "elsewhere"], ["b.txt/below"]):
+            done = typed(project, "work", verb, kept["id"], *paths)
+            assert (done.returncode, done.stdout) == (1, "")
+            named = f"path_not_found: {paths[-1]}: nothing was changed there"
+            assert done.stderr.startswith(named)
+    assert not (project / "b.txt").exists()
+    (project / "b.txt").write_text("two\n")
+    done = typed(project, "work", "apply", kept["id"], "b.txt")
     assert (done.returncode, done.stderr) == (0, "note: there was nothing to bring back\n")
     asked = typed(project, "work", "apply")
     assert "the following arguments are required: ID\n" in asked.stderr

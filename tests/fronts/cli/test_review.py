@@ -16,9 +16,13 @@ import termios
 import pytest
 
 import bailiwick
+from bailiwick.build.served import named_places, open_served, state_for
 from bailiwick.fronts.cli import main
+from bailiwick.fronts.cli.commands.review import _Seat
+from bailiwick.operations import FILE_ACCESS
 from bailiwick.scope.working_copies import WorkVerbs
 from tests.fronts.cli.test_runs import said, worked_in
+from tests.scope.test_runs import rooted
 
 __all__ = ["worked_in"]
 
@@ -98,6 +102,39 @@ def test_at_a_terminal_it_goes_from_hunk_to_hunk(worked_in, capsys):
     code, shown = at_terminal(b"a\n")
     assert (code, "nothing is left" in shown) == (0, True)
     assert said(capsys, "review")[0] == 0
+
+
+@pytest.mark.spec("REVIEW-4")
+def test_an_empty_note_rejects_nothing_and_is_asked_for_again(worked_in):
+    before = (worked_in / "a.txt").read_text()
+    code, shown = at_terminal(b"e\n  \nq\n", columns=80)
+    assert (code, shown.count("(1/2)")) == (3, 2)
+    assert "an empty note is none: n rejects without one" in shown
+    assert "taken back" not in shown
+    assert (worked_in / "a.txt").read_text() == before
+
+
+@pytest.mark.spec("REVIEW-4")
+def test_in_the_end_it_says_of_each_path_once_what_came_of_it(worked_in):
+    lines = [f"{number}\n" for number in range(1, 30)]
+
+    async def work():
+        places = named_places([str(worked_in)])
+        async with open_served(places, None, state_for(places), history="on") as authority:
+            person = await authority.request_root(
+                bailiwick.User("local"), next(iter(places)), FILE_ACCESS, "to pass on", front="mcp"
+            )
+            await person.write_text("a.txt", "".join(lines))
+            lines[3], lines[14], lines[25] = "four\n", "fifteen\n", "last\n"
+            agent = await person.delegate(bailiwick.AgentRun("mcp", "two"))
+            await agent.write_text("a.txt", "".join(lines))
+
+    asyncio.run(work())
+    code, shown = at_terminal(b"n\nn\ny\ny\n", columns=80)
+    ends = shown.replace("\r", "").rpartition("? ")[2].splitlines()
+    assert (code, ends) == (0, [
+        "accepted: a.txt", "accepted: b.txt", "taken back: a.txt", "nothing is left to review",
+    ])  # fmt: skip
 
 
 @pytest.mark.spec("REVIEW-4")
@@ -252,3 +289,22 @@ def test_a_working_copy_in_use_is_passed_over_unless_it_is_named(worked_in, caps
     assert f"somebody works in {work['id']}" in capsys.readouterr().err
     assert main(["review", work["id"]]) == 1
     assert "busy" in capsys.readouterr().err
+
+
+@pytest.mark.spec("REVIEW-6")
+async def test_a_long_queue_is_asked_for_in_few_pages(tmp_path, monkeypatch):
+    """For each page all of it is looked at."""
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = await agent("one")
+        async with one.transaction() as inside:
+            for number in range(250):
+                await inside.write_text(f"{number}", "x\n")
+        asked, queue = [], type(person.review).queue
+
+        async def counted(self, **given):
+            asked.append(given)
+            return await queue(self, **given)
+
+        monkeypatch.setattr(type(person.review), "queue", counted)
+        assert len(await _Seat(person).files()) == 250
+        assert len(asked) == 1

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from bailiwick import Edit
+from bailiwick import Authority, Edit
 from bailiwick.build.served import named_places, open_served, state_for
 from bailiwick.fronts.cli import main
 from bailiwick.grant import AgentRun, User
@@ -58,6 +58,67 @@ def test_runs_are_listed_and_shown(worked_in, capsys):
     assert said(capsys, "runs", "--root", "workspace:project")[1]["runs"]
 
 
+@pytest.mark.spec("RUN-1")
+def test_a_list_of_runs_says_what_it_leaves_out(worked_in, capsys, monkeypatch):
+    async def more():
+        places = named_places([str(worked_in)])
+        async with open_served(places, None, state_for(places), history="on") as authority:
+            person = await authority.request_root(
+                User("local"), next(iter(places)), FILE_ACCESS, "to pass on", front="mcp"
+            )
+            await (await person.delegate(AgentRun("mcp", "two"))).list()
+
+    assert said(capsys, "runs")[1]["truncated"] is False
+    asyncio.run(more())
+    code, told = said(capsys, "runs", "--limit", "1")
+    assert (code, len(told["runs"]), told["truncated"]) == (0, 1, True)
+    assert main(["runs", "--limit", "1"]) == 0
+    assert f"older runs: --cursor {told['nextCursor']}, or" in capsys.readouterr().err
+    _, older = said(capsys, "runs", "--limit", "1", "--cursor", told["nextCursor"])
+    assert ([each["title"] for each in older["runs"]], older["truncated"]) == (["Tidy up"], False)
+    assert older["nextCursor"] is None
+    last = said(capsys, "runs")[1]["runs"][1]
+    beyond = f"{last['begunMs']}000000.0.{last['id']}"
+    assert main(["runs", "--cursor", beyond]) == 0
+    assert capsys.readouterr().out == "there are no older runs\n"
+    assert main(["runs", "--since", "2100-01-01"]) == 0
+    assert capsys.readouterr().out == "no agent has done anything here since then\n"
+
+
+@pytest.mark.spec("RUN-1")
+def test_runs_of_several_roots_are_gone_through_together(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    config = tmp_path / "bailiwick.toml"
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    config.write_text(
+        f'[state]\npath = "{tmp_path}/state"\n'
+        + "".join(
+            f'[[root]]\nid = "{each}"\nkind = "workspace"\npath = "./{each}"\ntrusted = true\n'
+            for each in "ab"
+        )
+    )
+
+    async def work():
+        async with Authority.from_config(str(config)) as authority:
+            for number in range(3):
+                for root in "ab":
+                    person = await authority.request_root(
+                        User("local"), f"workspace:{root}", FILE_ACCESS, "to pass on", front="mcp"
+                    )
+                    await (await person.delegate(AgentRun("mcp", f"{root}{number}"))).list()
+
+    asyncio.run(work())
+    found, cursor = [], []
+    while True:
+        _, told = said(capsys, "runs", "--config", str(config), "--limit", "2", *cursor)
+        found.append([each["subject"].rpartition("/")[2] for each in told["runs"]])
+        if not told["truncated"]:
+            break
+        cursor = ["--cursor", told["nextCursor"]]
+    assert found == [["b2", "a2"], ["b1", "a1"], ["b0", "a0"]]
+
+
 @pytest.mark.spec("RUN-3")
 def test_a_run_is_undone_by_hunk_by_path_and_whole(worked_in, capsys):
     _, told = said(capsys, "runs")
@@ -74,8 +135,64 @@ def test_a_run_is_undone_by_hunk_by_path_and_whole(worked_in, capsys):
 
 
 @pytest.mark.spec("RUN-3")
+def test_what_stands_against_an_undo_is_told_with_what_to_do(worked_in, capsys):
+    _, told = said(capsys, "runs")
+    run = told["runs"][0]["id"]
+    (worked_in / "a.txt").write_text("1\nzwei\n3\n")
+    assert main(["undo", "--run", run]) == 1
+    told = capsys.readouterr()
+    assert (told.out, "left as it is: a.txt" in told.err) == ("", True)
+    assert f"`bailiwick runs show {run}`" in told.err
+    assert (worked_in / "b.txt").exists()
+    assert main(["undo", "--run", run, "b.txt"]) == 0
+    assert not (worked_in / "b.txt").exists()
+
+
+@pytest.mark.spec("RUN-3")
 def test_wrong_usage_of_undo_is_said(worked_in):
     for wrong in (["--hunk", "x"], ["--run", "x", "--version", "1"], ["a", "b"]):
         with pytest.raises(SystemExit) as ended:
             main(["undo", *wrong])
         assert ended.value.code == 2
+
+
+@pytest.mark.spec("CLI-2")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["runs", "--since"], ["audit", "query", "--since"], ["audit", "query", "--until"],
+        ["undo", "--by", "user:ann", "--since"],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("time", ["nonsense", "2x", "", "2026-13-01"])
+def test_a_time_that_is_none_is_wrong_usage(capsys, words, time):
+    with pytest.raises(SystemExit) as ended:
+        main([*words, time])
+    assert ended.value.code == 2
+    assert f"{time!r} is no time (write 2026-01-31, " in capsys.readouterr().err
+
+
+@pytest.mark.spec("CLI-2")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["undo", "--since", "1h", "--by"], ["ls", "--as"], ["mount", "p", "d", "--as"],
+        ["grant", "token", "ci", "--subject"],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("subject", ["nonsense", "", "user:", "agent_run:a", "robot:x"])
+def test_a_subject_that_is_none_is_wrong_usage(capsys, words, subject):
+    with pytest.raises(SystemExit) as ended:
+        main([*words, subject])
+    assert ended.value.code == 2
+    assert "hint: " in capsys.readouterr().err
+
+
+@pytest.mark.spec("RUN-3", "ERR-4")
+def test_what_is_not_of_a_run_is_refused_with_where_to_look(worked_in, capsys):
+    (run,) = said(capsys, "runs")[1]["runs"]
+    for wrong in (["nothing.txt"], ["--step", "nonsense"]):
+        assert main(["undo", "--run", run["id"], *wrong]) == 1
+        assert "bailiwick runs show" in capsys.readouterr().err
+    assert main(["runs", "--root", "nowhere"]) == 1
+    assert "hint: --root workspace:project\n" in capsys.readouterr().err

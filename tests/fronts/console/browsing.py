@@ -29,6 +29,12 @@ MISSING = (
     " chromium-driver"
 )
 
+LISTEN = """window.isHit = false;
+    const hit = () => { window.isHit = true; };
+    arguments[0].addEventListener("click", hit, { capture: true, once: true });"""
+HEARD = "return window.isHit !== false"
+"""Also where the click led to another page, which knows nothing of it."""
+
 RULES = """
 [ask]
 timeout = "60 s"
@@ -250,12 +256,16 @@ class Browser:
         self.wait.until(absent, f"{selector} {text or ''} is still there")
 
     def click(self, selector, text=None):
+        """Where the page moved just then, and something else was hit, it is done again."""
+
         def clicked(_):
             try:
-                self.find(selector, text).click()
+                element = self.find(selector, text)
+                self.value(LISTEN, element)
+                element.click()
+                return self.value(HEARD)
             except Exception:
                 return False
-            return True
 
         self.wait.until(clicked)
 

@@ -28,3 +28,19 @@ def browser(served):
     window.find("nav.side")
     yield window
     window.close()
+
+
+@pytest.fixture
+def window(request, served):
+    """A browser of its own, in which the script `WATCHED` of the test's module runs before the
+    page's own."""
+    opened = browsing.Browser()
+    try:
+        script = {"source": request.module.WATCHED}
+        opened.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", script)
+        opened.driver.get(served.new_link())
+        opened.find("header.top")
+        yield opened
+        assert opened.errors() == []
+    finally:
+        opened.close()

@@ -7,6 +7,8 @@ from tests.fronts.console.browsing import PROJECT, Browser, Served
 from tests.waiting import until_blocking
 
 APART = PROJECT.format(place="overlay:project")
+QUEUES = """return performance.getEntriesByType("resource").map((each) => new URL(each.name))
+    .filter((each) => each.pathname.endsWith("/review")).map((each) => each.search)"""
 LINES = [f"line {number}" for number in range(30)]
 
 
@@ -115,6 +117,53 @@ def test_what_was_done_apart_is_applied_and_given_up_piece_by_piece(served, phon
         assert not (project / "c.txt").exists()
         assert (project / "b.txt").read_text() == edited(10)
         assert served.agent("GET", "/file?path=c.txt")[0] == 404
+        assert window.errors() == []
+    finally:
+        window.close()
+
+
+@pytest.mark.spec("REVIEW-5", "WEB-1")
+def test_a_list_that_is_the_same_is_not_drawn_anew(served):
+    body = {"path": "a.txt", "content": edited(2, 25)}
+    assert served.agent("POST", "/file/write", body)[0] == 200
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.click(".choice", "not applied")
+        pieces(window, a=2)
+        before = len(window.value(QUEUES))
+        window.value("document.querySelector('.hunk').dataset.seen = 'before'")
+        assert served.agent("POST", "/file/write", body)[0] == 200
+        # The list, and then what can be seen of it.
+        until_blocking(lambda: len(window.value(QUEUES)) >= before + 2)
+        pieces(window, a=2)
+        window.find(".hunk[data-seen=before]")
+        assert window.errors() == []
+    finally:
+        window.close()
+
+
+@pytest.mark.spec("REVIEW-6", "WEB-1")
+def test_many_files_that_are_not_applied_are_listed_without_their_lines(served):
+    for number in range(150):
+        body = {"path": f"{number:04}.txt", "content": f"line {number}\n"}
+        assert served.agent("POST", "/file/write", body)[0] == 201
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.value("performance.setResourceTimingBufferSize(5000)")
+        window.go("#/runs")
+        window.click(".choice", "not applied")
+        window.find(".hunk .add", "line 0")
+        window.press(Keys.END)
+        window.find(".hunk .add", "line 149")
+        queues = window.value(QUEUES)
+        assert any("brief=true" in each for each in queues)
+        assert all("brief=true" in each or "path=" in each for each in queues)
+        assert len(queues) < 100, "what was passed by was not waited for"
         assert window.errors() == []
     finally:
         window.close()

@@ -87,6 +87,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
+EXIT_UNREAD = 141
+"""As a shell says of programs that whoever read their output left, which is no failure of theirs:
+128 and the number of SIGPIPE."""
+
 _BEFORE = ("-p", "--place", "--token", "--as")
 """Options with a value that may stand before the command too: they say where, and as whom."""
 
@@ -210,13 +214,14 @@ def _without_output(error: OSError) -> int:
 
     if isinstance(error, BailiwickError) or error.filename is not None:
         raise error
-    if not isinstance(error, BrokenPipeError):
+    is_unread = isinstance(error, BrokenPipeError)
+    if not is_unread:
         sys.stderr.write(f"bailiwick: the output cannot be written: {error.strerror}\n")
     # Python would complain once more when it closes stdout.
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return EXIT_FAILED
+    return EXIT_UNREAD if is_unread else EXIT_FAILED
 
 
 _EXTRAS = {"serve": "server"}

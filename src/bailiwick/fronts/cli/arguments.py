@@ -13,7 +13,7 @@ from bailiwick.errors import ParseError, escape_for_display
 from bailiwick.fronts.cli import EXIT_USAGE
 from bailiwick.operations import ALL_ACCESS, Access
 
-Number = TypeVar("Number", int, float)
+Converted = TypeVar("Converted")
 
 _WIDTH = 88
 """Characters of a line of help: what is pleasant to read, in any window of common size."""
@@ -143,6 +143,7 @@ def takes_place(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--as",
         dest="subject",
+        type=subject_name,
         metavar="SUBJECT",
         help="act as an agent does, under the protective rules: agent_run:demo/1",
     )
@@ -163,6 +164,21 @@ def duration(text: str) -> float:
     from bailiwick.config.units import parse_duration
 
     return _converted(parse_duration, text)
+
+
+def point_in_time(text: str) -> int:
+    """A moment as a person writes it: ``2026-01-31``, ``2026-01-31T12:00:00Z``, or ``2h`` ago."""
+    from bailiwick.fronts.cli.moments import moment_ns
+
+    return _converted(moment_ns, text)
+
+
+def subject_name(text: str) -> str:
+    """Whose name it is, as it is written: ``user:ann``, ``agent_run:chat/1``."""
+    from bailiwick.grant import parse_subject
+
+    _converted(parse_subject, text)
+    return text
 
 
 def accesses(text: str) -> frozenset[Access]:
@@ -204,8 +220,9 @@ def sha256(text: str) -> str:
     return digits
 
 
-def _converted(convert: Callable[[str], Number], text: str) -> Number:
+def _converted(convert: Callable[[str], Converted], text: str) -> Converted:
     try:
         return convert(text)
     except ParseError as error:
-        raise argparse.ArgumentTypeError(f"{error.message} ({error.hint})") from None
+        hint = f" ({error.hint})" if error.hint else ""
+        raise argparse.ArgumentTypeError(f"{error.message}{hint}") from None

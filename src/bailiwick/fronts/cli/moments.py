@@ -13,11 +13,10 @@ from bailiwick.errors import ParseError
 _TIME_NS_MAX: Final = 2**63 - 1
 
 
-def moment_ns(text: str | None) -> int | None:
+def moment_ns(text: str) -> int:
     """A time: a date, a date with a time (UTC unless it says otherwise), or so long ago. What lies
-    before or after all records is as good as the first or the last moment there can be."""
-    if text is None:
-        return None
+    before or after all records is as good as the first or the last moment there can be. Raises
+    `ParseError`."""
     with contextlib.suppress(ParseError):
         return max(0, time.time_ns() - int(parse_duration(text) * 1e9))
     try:

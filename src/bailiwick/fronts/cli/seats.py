@@ -65,7 +65,8 @@ async def _roots(authority: Authority, only: str | None) -> AsyncIterator[dict[s
 
     names = [str(each) for each in authority.roots() if only in (None, str(each), each.id)]
     if not names:
-        raise RootNotFound(f"there is no root {only!r}")
+        known = " or ".join(map(str, authority.roots()))
+        raise RootNotFound(f"there is no root {only!r}", hint=f"--root {known}" if known else None)
     scopes: dict[str, Scope] = {}
     async with AsyncExitStack() as stack:
         for name in names:

@@ -97,17 +97,21 @@ async def _list(authority: Authority, options: Options) -> int:
     else:
         state = None if options.only == "all" else options.only
         approvals, more = authority.approvals.list(state=state, cursor=options.cursor)
-    if more is not None:
-        sys.stderr.write(f"there is more: --cursor {more}\n")
     if options.json:
-        print_json(approvals)
-    elif not approvals:
+        print_json({
+            "kind": "approvals", "approvals": approvals, "truncated": more is not None,
+            "nextCursor": more,
+        })  # fmt: skip
+        return EXIT_OK
+    if not approvals:
         line("nothing waits for an answer" if options.only == "pending" else "no questions")
     else:
         print_table(
             ("ID", "STATE", "SUBJECT", "OPERATION", "ROOT", "WHAT", "UNTIL"),
             [_row(approval) for approval in approvals],
         )
+    if more is not None:
+        sys.stderr.write(f"there is more: --cursor {more}\n")
     return EXIT_OK
 
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from bailiwick.audit import LedgerRecord
 from bailiwick.errors import escape_for_display
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK
-from bailiwick.fronts.cli.arguments import Parser, takes_authority
+from bailiwick.fronts.cli.arguments import Parser, point_in_time, takes_authority
 from bailiwick.fronts.cli.authority_session import Options, with_authority
-from bailiwick.fronts.cli.moments import moment_ns
 from bailiwick.fronts.cli.output import (
     line,
     paint,
@@ -85,10 +84,13 @@ def _takes_filters(parser: Parser) -> None:
         ("glob", "a pattern for paths"),
         ("request", "a request id"),
         ("grant", "a grant id"),
+    ):
+        group.add_argument(f"--{name}", metavar=name.upper(), help=what)
+    for name, what in (
         ("since", "from this time on: 2026-01-31, 2026-01-31T12:00Z, or 2h ago as 2h"),
         ("until", "before this time"),
     ):
-        group.add_argument(f"--{name}", metavar=name.upper(), help=what)
+        group.add_argument(f"--{name}", type=point_in_time, metavar=name.upper(), help=what)
     group.add_argument("--outcome", choices=("success", "denied", "failed"))
 
 
@@ -97,7 +99,7 @@ def _wanted(options: Options) -> LedgerFilter:
         subject=options.subject, root=options.root, operation=options.operation,
         verb=options.verb, outcome=options.outcome, error_kind=options.kind, path=options.path,
         glob=options.glob, request_id=options.request, grant_id=options.grant,
-        since_ns=moment_ns(options.since), until_ns=moment_ns(options.until),
+        since_ns=options.since, until_ns=options.until,
     )  # fmt: skip
 
 

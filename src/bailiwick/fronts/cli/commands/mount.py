@@ -12,9 +12,10 @@ from contextlib import AsyncExitStack, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from bailiwick.ending_signals import ending_signals
 from bailiwick.errors import Unsupported, escape_for_display
 from bailiwick.fronts.cli import EXIT_OK
-from bailiwick.fronts.cli.arguments import Parser, takes_json
+from bailiwick.fronts.cli.arguments import Parser, subject_name, takes_json
 from bailiwick.fronts.cli.authority_session import Options, guarded
 from bailiwick.fronts.cli.output import line, print_json
 from bailiwick.fronts.cli.place import is_server, scope_for
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from bailiwick.scope import Scope
 
 _FRONT: Final = "bailiwick.fronts.fuse"
-_ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(arguments: list[str]) -> int:
@@ -51,7 +51,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--fork", metavar="NAME", help="a fork, not the tree that it was made from")
     parser.add_argument("--clean", metavar="DIR", help="take away a mount whose process was killed")
     parser.add_argument(
-        "--as", dest="subject", metavar="SUBJECT",
+        "--as", dest="subject", type=subject_name, metavar="SUBJECT",
         help="programs act as an agent does, under the protective rules: agent_run:demo/1",
     )  # fmt: skip
     parser.add_argument("--token", metavar="TOKEN", help="for a server (default: $BAILIWICK_TOKEN)")
@@ -137,7 +137,7 @@ async def _scope(options: Options, stack: AsyncExitStack) -> Scope:
 
 @contextmanager
 def _ended_by_signals(mount: Any) -> Iterator[None]:
-    before = {number: signal.signal(number, lambda *_: mount.end()) for number in _ENDS}
+    before = {number: signal.signal(number, lambda *_: mount.end()) for number in ending_signals()}
     try:
         yield
     finally:

@@ -8,23 +8,34 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from bailiwick.errors import BailiwickError, ParseError, escape_for_display
+from bailiwick.errors import (
+    BailiwickError,
+    BinaryFile,
+    FileTooLarge,
+    ParseError,
+    PolicyDenied,
+    Unsupported,
+    escape_for_display,
+)
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
-from bailiwick.fronts.cli.arguments import Parser, takes_place
+from bailiwick.fronts.cli.arguments import Parser, takes_place, whole_number
 from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.output import line, moment, paint, print_error, print_json, print_table
 from bailiwick.fronts.cli.place import is_server, place_of, scope_for, with_scope
+from bailiwick.paths import parse
+from bailiwick.runs import mode_header
 from bailiwick.wire import values
 
 if TYPE_CHECKING:
     from bailiwick.commands import ExecResult, HostShare
     from bailiwick.scope import Scope
     from bailiwick.scope.execution import Execution
+    from bailiwick.scope.working_copies import OpenWork
     from bailiwick.working_copy import (
         Publish,
         Published,
@@ -88,12 +99,16 @@ async def _run(options: Options) -> int:
             timeout=options.timeout, publish=options.publish,
             stdin=None if sys.stdin is None or sys.stdin.isatty() else "pipe",
         )  # fmt: skip
-        async with execution:
-            if sys.stdin is not None and not sys.stdin.isatty():
-                hand_on_input(execution)
-            with _saying_what_is_kept():
-                await (print_pieces if options.json else pass_through)(execution)
-                result = await execution.result()
+        try:
+            async with execution:
+                if sys.stdin is not None and not sys.stdin.isatty():
+                    hand_on_input(execution)
+                with _saying_what_may_be_kept():
+                    await (print_pieces if options.json else pass_through)(execution)
+                    result = await execution.result()
+        except BrokenPipeError:
+            await _say_what_is_kept(scope, execution)
+            raise
     if options.json:
         print_line({"result": documents.fields(result)})
     else:
@@ -101,12 +116,20 @@ async def _run(options: Options) -> int:
     return exit_code(result)
 
 
+async def _say_what_is_kept(scope: Scope, execution: Execution) -> None:
+    """Whoever read the output has enough: they are told only of what the program has changed."""
+    with suppress(Unsupported):
+        for each in await scope.work():
+            if each.request_id == execution.request_id:
+                sys.stderr.write(f"note: what it changed is kept: bailiwick work show {each.id}\n")
+
+
 @contextmanager
-def _saying_what_is_kept() -> Iterator[None]:
-    """Where it ends before the program does: by Ctrl-C, or since nobody takes its output."""
+def _saying_what_may_be_kept() -> Iterator[None]:
+    """Where it ends before the program does: by Ctrl-C, or since its output cannot be written."""
     try:
         yield
-    except BailiwickError:
+    except (BailiwickError, BrokenPipeError):
         raise
     except (asyncio.CancelledError, OSError):
         sys.stderr.write(
@@ -204,7 +227,8 @@ def _say_what_was_left(result: ExecResult) -> None:
 
 def partial(result: ExecResult) -> str:
     """How all is brought back that can be."""
-    return " --partial" if result.withheld or result.conflicts else ""
+    merge = " --merge" if result.conflicts else ""
+    return f" --partial{merge}" if result.withheld or result.conflicts else ""
 
 
 def withheld(each: Withheld) -> str:
@@ -266,7 +290,7 @@ def work(arguments: list[str]) -> int:
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(each) for each in text.split(",")]
+    return [whole_number(each) for each in text.split(",")]
 
 
 def _chosen(options: Options) -> dict[str, Any]:
@@ -281,6 +305,9 @@ async def _list(scope: Scope, options: Options) -> int:
     found = await scope.work()
     if options.json:
         print_json({"kind": "work", "work": [documents.fields(each) for each in found]})
+        return EXIT_OK
+    if not found:
+        line("nothing waits here to be brought back or given up")
         return EXIT_OK
     print_table(
         ("ID", "BEGAN", "WHO", "COMMAND", "REQUEST"),
@@ -324,19 +351,49 @@ def changed(each: WorkChange) -> str:
 async def _diff(scope: Scope, options: Options) -> int:
     async with await scope.open_work(options.id) as copy:
         found = await copy.changes()  # before any of it is shown
-        files = [str(each.path) for each in found.changes if each.type == "file"]
-        paths = options.paths or files
-        differences = {path: await copy.diff(path) for path in paths}
+        known = {each.path: each for each in found.changes}
+        differing = [
+            str(each.path)
+            for each in found.changes
+            if each.type == "file" or _mode_set(each) is not None
+        ]
+        told: dict[str, dict[str, Any]] = {}
+        for path in options.paths or differing:
+            place = parse(path, scope.root.mount_point, scope.root.names).path
+            told[path] = await _difference(copy, path, known.get(place))
     if options.json:
-        told = {path: documents.fields(each) for path, each in differences.items()}
         print_json(
             {"kind": "work", "id": options.id, "differences": told, "version": found.version}
         )
         return EXIT_OK
-    for each in differences.values():
-        sys.stdout.write(each.text)
+    for path, each in told.items():
+        if each["header"] is not None:
+            line(f"{escape_for_display(path)}: {each['header']}")
+        if "errorKind" in each:
+            line(f"{escape_for_display(path)} is not shown: {each['error']}")
+        sys.stdout.write(each["text"])
     _say_version(found)
     return EXIT_OK
+
+
+async def _difference(copy: OpenWork, path: str, change: WorkChange | None) -> dict[str, Any]:
+    """Of one path, with the header of what becomes of its mode, where it gets another; or why it is
+    not shown, which keeps no other back."""
+    header = None if change is None else _mode_set(change)
+    told: dict[str, Any] = {"text": "", "truncated": False, "added": 0, "removed": 0}
+    try:
+        # A directory of which only the mode is another has no lines to differ in.
+        if header is None or change is None or change.type == "file":
+            told = documents.fields(await copy.diff(path))
+    except (BinaryFile, FileTooLarge, PolicyDenied) as error:
+        told |= {"truncated": True, "errorKind": error.kind, "error": error.message}
+    return {**told, "header": header}
+
+
+def _mode_set(each: WorkChange) -> str | None:
+    if each.mode_before is None or each.mode is None:
+        return None
+    return mode_header(each.mode_before, each.mode)
 
 
 async def _apply(scope: Scope, options: Options) -> int:
@@ -356,7 +413,10 @@ def _say_published(published: Published, options: Options) -> int:
             sys.stderr.write(text + "\n")
         left = bool(published.withheld or published.conflicts)
         if left and not (published.changes or options.partial):
-            sys.stderr.write("hint: nothing was brought back; --partial brings back all the rest\n")
+            joined = bool(published.conflicts) and not options.merge
+            merge = ", --merge joins the lines of both where it can" if joined else ""
+            rest = "--partial brings back all the rest"
+            sys.stderr.write(f"hint: nothing was brought back; {rest}{merge}\n")
         elif not (published.changes or left):
             sys.stderr.write("note: there was nothing to bring back\n")
     return EXIT_FAILED if published.withheld or published.conflicts else EXIT_OK
@@ -370,7 +430,7 @@ async def _discard(scope: Scope, options: Options) -> int:
             {"kind": "work", "id": options.id, "discarded": [str(each) for each in given_up]}
         )
     else:
-        line(f"gave up {len(given_up)} changes")
+        line(f"gave up {len(given_up)} change{'' if len(given_up) == 1 else 's'}")
     return EXIT_OK
 
 

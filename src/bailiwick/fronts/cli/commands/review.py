@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,8 @@ from bailiwick.fronts.cli.output import line, paint, print_json
 from bailiwick.fronts.cli.seats import seated, takes_seat
 
 if TYPE_CHECKING:
-    from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewResult
+    from bailiwick.paths import ScopedPath
+    from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewQueue, ReviewResult
     from bailiwick.scope import Scope
 
 EXIT_LEFT = 3
@@ -33,6 +34,9 @@ EXIT_LEFT = 3
 
 _ID_SHOWN = 8
 """So much of an id is shown to people, and may be given for it."""
+
+_FILES_AT_A_TIME = 1_000
+"""Of a queue: for each page all of it is looked at."""
 
 _KEYS = (
     "y accept", "n reject", "e note and reject", "s skip", "f file", "a all", "u back", "q quit",
@@ -99,22 +103,12 @@ class _Seat(NamedTuple):
         return {"root": str(self.scope.root), **named}
 
     async def files(self) -> list[ReviewFile]:
-        """All that is left; of a working copy that holds nothing any more, nothing."""
+        """All that is left."""
         files: list[ReviewFile] = []
         cursor: str | None = None
         while True:
-            try:
-                page = await self.scope.review.queue(
-                    run=self.run, work=self.work, fork=self.fork, cursor=cursor
-                )
-            except PathNotFound:
-                if self.work is None:
-                    raise
-                return files
-            except Busy:
-                if self.work is None or self.is_named:
-                    raise
-                sys.stderr.write(f"note: somebody works in {self.work}: not looked at\n")
+            page = await self._page(cursor, _FILES_AT_A_TIME)
+            if page is None:
                 return files
             files += page.files
             cursor = page.next_cursor
@@ -124,9 +118,28 @@ class _Seat(NamedTuple):
                 return files
 
     async def left(self) -> int:
-        if self.is_apart:
-            return sum(len(file.hunks) for file in await self.files())
-        return (await self.scope.review.queue(limit=1)).left
+        if not self.is_apart:
+            return (await self.scope.review.queue(limit=1, brief=True)).left
+        page = await self._page(None, 1, brief=True)
+        return 0 if page is None else page.left
+
+    async def _page(
+        self, cursor: str | None, limit: int, *, brief: bool = False
+    ) -> ReviewQueue | None:
+        """Some of what is left; of a working copy that holds nothing any more, None."""
+        try:
+            return await self.scope.review.queue(
+                run=self.run, work=self.work, fork=self.fork, cursor=cursor, limit=limit,
+                brief=brief,
+            )  # fmt: skip
+        except PathNotFound:
+            if self.work is None:
+                raise
+        except Busy:
+            if self.work is None or self.is_named:
+                raise
+            sys.stderr.write(f"note: somebody works in {self.work}: not looked at\n")
+        return None
 
     async def accept(self, names: list[str]) -> ReviewResult:
         return await self.scope.review.accept(names, work=self.work, fork=self.fork)
@@ -243,15 +256,18 @@ async def _say_one(seats: list[_Seat], id: str, accepts: bool, options: Options)
     raise missing
 
 
-def _show_results(results: list[ReviewResult]) -> None:
-    for result in results:
-        for path in result.applied:
-            line(f"applied: {escape_for_display(path)}")
-        for path in result.undone:
-            line(f"taken back: {escape_for_display(path)}")
-        for conflict in result.conflicts:
-            place = escape_for_display(conflict.path)
-            line(paint(f"left as it is: {place}: {conflict.reason}", "red"))
+def _show_results(results: list[ReviewResult], accepted: Sequence[ScopedPath] = ()) -> None:
+    """What came of it, each path once, and where people ``accepted`` something."""
+    for what, paths in (
+        ("accepted", accepted),
+        ("applied", [path for result in results for path in result.applied]),
+        ("taken back", [path for result in results for path in result.undone]),
+    ):
+        for path in dict.fromkeys(paths):
+            line(f"{what}: {escape_for_display(path)}")
+    for conflict in [each for result in results for each in result.conflicts]:
+        place = escape_for_display(conflict.path)
+        line(paint(f"left as it is: {place}: {conflict.reason}", "red"))
 
 
 def _show_file(seat: _Seat, file: ReviewFile) -> None:
@@ -317,14 +333,18 @@ async def _ask(found: list[tuple[_Seat, ReviewFile]], insist: bool) -> int:
         place = end
     chosen = [(hunks[number], *each) for number, each in said.items()]
     results: list[ReviewResult] = []
-    for seat, names, accepts, note in _together(chosen):
+    accepted: list[ScopedPath] = []
+    for some, accepts, note in _together(chosen):
+        seat, names = some[0].seat, [each.name for each in some]
         try:
-            done = seat.accept(names) if accepts else seat.reject(names, note, insist)
-            results.append(await done)
+            done = await (seat.accept(names) if accepts else seat.reject(names, note, insist))
+            results.append(done)
+            if not seat.is_apart:  # what was accepted there is told as applied
+                accepted += [each.file.path for each in some if each.hunk.id in done.accepted]
         except BailiwickError as error:  # changed while they looked at it, or in use: said alone
             why = f"{error.message} ({error.hint})" if error.hint else error.message
             line(paint(f"left as it is: {escape_for_display(why)}", "red"))
-    _show_results(results)
+    _show_results(results, accepted)
     left = len(hunks) - sum(len(each.accepted) + len(each.rejected) for each in results)
     line(f"{left} left" if left else "nothing is left to review")
     return EXIT_LEFT if left else EXIT_OK
@@ -332,7 +352,7 @@ async def _ask(found: list[tuple[_Seat, ReviewFile]], insist: bool) -> int:
 
 def _together(
     chosen: list[tuple[_SeenHunk, bool, str | None]],
-) -> Iterator[tuple[_Seat, list[str], bool, str | None]]:
+) -> Iterator[tuple[list[_SeenHunk], bool, str | None]]:
     """What is said at once: of what is apart all that is accepted, and then what is rejected with
     one note, since each changes what it is compared with; else hunk by hunk, so that one that
     stands against something keeps no other back."""
@@ -341,9 +361,9 @@ def _together(
         if shown.seat.is_apart:
             together.setdefault((id(shown.seat), not accepts, note), []).append(shown)
         else:
-            yield shown.seat, [shown.name], accepts, note
+            yield [shown], accepts, note
     for (_, rejects, note), some in sorted(together.items(), key=lambda each: each[0][1]):
-        yield some[0].seat, [each.name for each in some], not rejects, note
+        yield some, not rejects, note
 
 
 @contextmanager
@@ -364,7 +384,11 @@ def _key(number: int, count: int) -> tuple[str, str | None]:
             with _interruptible():
                 key = input(f"({number}/{count}) y,n,e,s,f,a,u,q,? ").strip().lower()
                 if key == "e":
-                    return key, input("note: ").strip() or None
+                    note = input("note: ").strip()
+                    if note:
+                        return key, note
+                    line("an empty note is none: n rejects without one")
+                    continue
         except EOFError:
             return "q", None
         except KeyboardInterrupt:

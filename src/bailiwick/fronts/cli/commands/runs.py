@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from bailiwick.errors import escape_for_display
 from bailiwick.fronts.cli import EXIT_OK, documents
-from bailiwick.fronts.cli.arguments import Parser, whole_number
+from bailiwick.fronts.cli.arguments import Parser, point_in_time, whole_number
 from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.hunks import show_hunk
-from bailiwick.fronts.cli.moments import moment_ns
 from bailiwick.fronts.cli.output import line, moment, paint, print_fields, print_json, print_table
 from bailiwick.fronts.cli.seats import found_run, say_unapplied, seated, takes_seat
 
 if TYPE_CHECKING:
     from bailiwick.runs import RunChange, RunInfo
     from bailiwick.scope import Scope
+    from bailiwick.scope.runs import Run, RunPage
 
 _COLOURS = {"created": "green", "deleted": "red", "updated": "yellow", "moved": "cyan"}
 
@@ -30,8 +30,13 @@ def run(arguments: list[str]) -> int:
         " shows one with its changes.",
         examples=("bailiwick runs", "bailiwick runs --since 2h", "bailiwick runs show 4f1c"),
     )
-    parser.add_argument("--since", metavar="TIME", help="only what was seen from then on: 2h")
-    parser.add_argument("--limit", type=whole_number, default=20, metavar="N")
+    parser.add_argument(
+        "--since", type=point_in_time, metavar="TIME", help="only what was seen from then on: 2h"
+    )
+    parser.add_argument(
+        "--limit", type=whole_number, default=20, metavar="N", help="so many at most (default: 20)"
+    )
+    parser.add_argument("--cursor", help="go on where an earlier answer ended")
     takes_seat(parser)
     return seated(parser.parse_args(arguments), _list)
 
@@ -49,17 +54,21 @@ def _show_command(arguments: list[str]) -> int:
 
 
 async def _list(scopes: dict[str, Scope], options: Options) -> int:
-    since = moment_ns(options.since)
-    found = [
-        each.info
-        for scope in scopes.values()
-        for each in await scope.runs(since_ns=since, limit=options.limit)
+    since, limit, cursor = options.since, options.limit, options.cursor
+    pages = [
+        await scope.runs(since_ns=since, limit=limit, cursor=cursor) for scope in scopes.values()
     ]
-    found.sort(key=lambda each: each.seen_ns, reverse=True)
+    found, following = _joined(pages, limit)
     if options.json:
-        print_json({"kind": "runs", "runs": [documents.fields(each) for each in found]})
+        told = [documents.fields(each) for each in found]
+        truncated = following is not None
+        print_json({
+            "kind": "runs", "runs": told, "truncated": truncated, "nextCursor": following,
+        })  # fmt: skip
+    elif not found and cursor is not None:
+        line("there are no older runs")
     elif not found:
-        line("no agent has done anything here yet")
+        line(f"no agent has done anything here {'yet' if since is None else 'since then'}")
     else:
         several = len(scopes) > 1
         print_table(
@@ -71,9 +80,22 @@ async def _list(scopes: dict[str, Scope], options: Options) -> int:
                 for each in found
             ],
         )  # fmt: skip
+    if following is not None:
+        sys.stderr.write(f"note: there are older runs: --cursor {following}, or another --limit\n")
     if not options.json:
         await say_unapplied(scopes)
     return EXIT_OK
+
+
+def _joined(pages: list[RunPage[Run]], limit: int) -> tuple[list[RunInfo], str | None]:
+    """What was seen last in any root, and where to go on in all of them."""
+    infos = [each.info for page in pages for each in page]
+    if len(pages) == 1:
+        return infos, pages[0].next_cursor
+    infos.sort(key=lambda each: each.place, reverse=True)
+    is_cut = len(infos) > limit or any(page.truncated for page in pages)
+    shown = infos[:limit]
+    return shown, shown[-1].place.cursor if is_cut else None
 
 
 def _files(run: RunInfo) -> str:

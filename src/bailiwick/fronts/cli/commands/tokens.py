@@ -9,7 +9,7 @@ from bailiwick.build import agent_tokens
 from bailiwick.config.units import parse_duration
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.fronts.cli import EXIT_OK
-from bailiwick.fronts.cli.arguments import Parser, accesses, takes_authority
+from bailiwick.fronts.cli.arguments import Parser, accesses, subject_name, takes_authority
 from bailiwick.fronts.cli.authority_session import Options, at_terminal
 from bailiwick.fronts.cli.output import line, moment, print_json, print_table
 from bailiwick.grant import parse_subject
@@ -23,6 +23,7 @@ def takes_token(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="of the token; none: list all")
     parser.add_argument(
         "--subject",
+        type=subject_name,
         help="whose: agent_run:ci/main, user:ann … (default: as configured, else an agent of that"
         " name)",
     )
@@ -115,7 +116,9 @@ async def _link(authority: Authority, options: Options) -> int:
 
 async def _revoke(authority: Authority, options: Options) -> int:
     if not await authority.tokens.revoke(options.name, by=at_terminal(), front="cli"):
-        raise PathNotFound(f"there is no token {options.name[:80]!r}")
+        raise PathNotFound(
+            f"there is no token {options.name[:80]!r}", hint="`bailiwick grant token` lists them"
+        )
     if not is_configured(authority):
         await agent_tokens.end_with(authority, options.name, by=at_terminal(), front="cli")
     if options.json:

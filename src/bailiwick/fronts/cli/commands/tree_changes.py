@@ -140,7 +140,8 @@ def _report(options: Options, done: list[ChangeResult], word: str) -> int:
         return EXIT_OK
     for each in done:
         to = f" → {escape_for_display(each.destination)}" if each.destination else ""
-        many = f" ({each.count} objects)" if each.count > 1 else ""
+        more = "more than " if each.count_truncated else ""
+        many = f" ({more}{each.count} objects)" if each.count > 1 or more else ""
         nothing = "" if each.changed else " (nothing to do)"
         path = escape_for_display(each.path)
         line(f"{word} {path}{to}{many}{nothing}, request {each.request_id}")

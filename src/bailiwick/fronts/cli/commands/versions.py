@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 
 from bailiwick.errors import escape_for_display
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
-from bailiwick.fronts.cli.arguments import Parser, takes_pages, takes_place, whole_number
+from bailiwick.fronts.cli.arguments import (
+    Parser,
+    point_in_time,
+    subject_name,
+    takes_pages,
+    takes_place,
+    whole_number,
+)
 from bailiwick.fronts.cli.authority_session import Options
-from bailiwick.fronts.cli.moments import moment_ns
 from bailiwick.fronts.cli.output import line, moment, paint, print_json, print_table
 from bailiwick.fronts.cli.place import Action, in_place, with_scope
 from bailiwick.fronts.cli.seats import found_run, seated
-from bailiwick.grant import parse_subject
 
 if TYPE_CHECKING:
     from bailiwick.scope import Scope
@@ -109,9 +114,10 @@ def undo(arguments: list[str]) -> int:
     parser.add_argument("--step", metavar="NAME", help="with --run: only this step")
     parser.add_argument("--version", metavar="V", help="instead of a request: from this version")
     parser.add_argument("--through", metavar="V", help="to this one (default: --version alone)")
-    parser.add_argument("--by", metavar="SUBJECT", help="only what this one did")
+    parser.add_argument("--by", type=subject_name, metavar="SUBJECT", help="only what they did")
     parser.add_argument(
         "--since",
+        type=point_in_time,
         metavar="TIME",
         help="with --by alone: what was done from this time on, such as 2h or 2026-01-31T12:00Z",
     )
@@ -122,7 +128,8 @@ def undo(arguments: list[str]) -> int:
     parser.add_argument("--root", metavar="ROOT", help="with --run: only in this root")
     options = parser.parse_args(arguments)
     if options.run is not None:
-        if options.version or options.through or options.by or options.since or options.subject:
+        others = (options.version, options.through, options.by, options.since, options.subject)
+        if any(each is not None for each in others):
             parser.error("--run goes with paths, --hunk, --step and --preview alone")
         return seated(options, _undo_run)
     if options.hunk or options.step or options.config or options.state or options.root:
@@ -146,10 +153,9 @@ def undo(arguments: list[str]) -> int:
 
 
 async def _undo(scope: Scope, options: Options) -> int:
-    by = None if options.by is None else parse_subject(options.by)
     done = await scope.undo(
-        options.request, subject=None if by is None else str(by), version=options.version,
-        through=options.through, since_ns=moment_ns(options.since), preview=options.preview,
+        options.request, subject=options.by, version=options.version,
+        through=options.through, since_ns=options.since, preview=options.preview,
     )  # fmt: skip
     return _say_undone(done, options)
 
@@ -160,7 +166,13 @@ async def _undo_run(scopes: dict[str, Scope], options: Options) -> int:
         run=run.info.id, paths=options.names, hunks=options.hunk, step=options.step,
         preview=options.preview,
     )  # fmt: skip
-    return _say_undone(done, options)
+    code = _say_undone(done, options)
+    if done.conflicts and not done.undone and not options.json:
+        sys.stderr.write(
+            "hint: nothing is taken back while anything stands against it: name the paths, or with"
+            f" --hunk the hunks, that are to come: `bailiwick runs show {run.info.id}`\n"
+        )
+    return code
 
 
 def _say_undone(done: UndoResult, options: Options) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from bailiwick.ending_signals import ending_signals
 from bailiwick.errors import BailiwickError, PathNotFound, escape_for_display
 from bailiwick.fronts.cli import documents
 from bailiwick.fronts.cli.arguments import Parser, takes_place
@@ -200,7 +201,7 @@ def _signals(execution: Execution) -> Iterator[None]:
         under_way.add(task)
         task.add_done_callback(under_way.discard)
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = ending_signals()
     for number in numbers:
         loop.add_signal_handler(number, begin, number)
     try:

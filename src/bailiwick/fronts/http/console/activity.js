@@ -30,5 +30,5 @@ export function activity(entries, span, whole) {
   });
   return [h("div", { class: "bar" }, h("b", { class: "grow" }, whole ? count(seen, "change") : `At least ${count(seen, "change")}: older ones are not counted`), h("span", { class: "legend" }, KINDS.map((kind) => h("span", { style: { "--tone": `var(--${TONES[kind]})` } }, kind)))),
     svg("svg", { class: "plot", viewBox: "0 0 600 118", preserveAspectRatio: "none", role: "img", "aria-label": `${count(seen, "change")} seen` }, svg("line", { class: "axis", x1: 0, x2: 600, y1: 100.5, y2: 100.5, "vector-effect": "non-scaling-stroke" }), bars),
-    h("div", { class: "bar faint" }, h("span", { class: "grow" }, ago), h("span", null, `at most ${most} in a ${a}`), h("span", { class: "grow" }), h("span", null, "now"))];
+    h("div", { class: "bar faint ends" }, h("span", null, ago), h("span", null, `at most ${most} in a ${a}`), h("span", null, "now"))];
 }

@@ -43,14 +43,15 @@ export function address(route, query = {}, { rooted = true } = {}) {
   return prefix + route + (text ? `?${text}` : "");
 }
 
-async function answered(response) {
+async function answered(response, raw) {
   const kind = response.headers.get("content-type") ?? "";
+  if (raw && response.ok) return response.arrayBuffer();
   const body = kind.startsWith("application/json") ? await response.json() : null;
   if (!response.ok) throw new Refusal(body ?? { error: `the server answered ${response.status}` }, response.status);
   return body;
 }
 
-async function send(url, options) {
+async function send(url, options, raw = false) {
   let response;
   try {
     const headers = { ...options?.headers, "x-bailiwick-session": key() };
@@ -59,10 +60,13 @@ async function send(url, options) {
     if (error.name === "AbortError") throw error;
     throw new Refusal({ errorKind: "unreachable", error: "the server does not answer", hint: "is it still running?" }, 0);
   }
-  return answered(response);
+  return answered(response, raw);
 }
 
 export const get = (route, query, { rooted = true, signal } = {}) => send(address(route, query, { rooted }), { signal });
+
+// The bytes of an answer, to be read beside the page: one that may be long.
+export const bytes = (route, query, { signal } = {}) => send(address(route, query), { signal }, true);
 
 // A question to a person is answered 202 with an approval's id: told as what it is, not as success.
 export async function post(route, body, { rooted = true, query } = {}) {

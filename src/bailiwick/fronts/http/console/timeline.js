@@ -42,6 +42,12 @@ function grouped({ run, records, cursor }) {
   return found;
 }
 
+// Where something was, or came to be: what was refused may lie nowhere that can be looked at.
+function place({ path, outcome }) {
+  if (!path || path === ".") return null;
+  return outcome === "success" ? h("a", { href: link("file", path) }, plain(path)) : plain(path);
+}
+
 function line({ step, quiet, record }) {
   if (step) return h("li", { class: "step" }, h("span", { class: "faint" }, moment(step.begunMs).slice(11)), h("b", null, plain(step.name)));
   if (quiet > 1) return h("li", null, h("span", { class: "faint" }, moment(record.timeMs).slice(11)), h("span", { class: "soft" }, count(quiet, "look", "looks")));
@@ -49,7 +55,7 @@ function line({ step, quiet, record }) {
   return h("li", { class: TONES[record.outcome] },
     h("span", { class: "faint" }, moment(record.timeMs).slice(11)),
     h("span", null, h("b", null, plain(record.verb === "authority" ? record.operation : record.verb)), " ",
-      command ? h("code", null, plain(command)) : record.path && record.path !== "." ? h("a", { href: link("file", record.path) }, plain(record.path)) : null,
+      command ? h("code", null, plain(command)) : place(record),
       record.destination ? ` → ${plain(record.destination)}` : null,
       record.errorKind ? [" ", h("span", { class: `chip ${TONES[record.outcome]}` }, plain(record.errorKind))] : null,
       record.approvalId ? [" ", h("span", { class: "chip accent" }, "asked")] : null,

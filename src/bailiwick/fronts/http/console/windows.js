@@ -5,9 +5,13 @@ import { fill } from "./dom.js";
 
 const NEAR = "800px", FRAME_MS = 4;
 
+export const AS_IT_STANDS = Symbol("as it stands");
+
 export class Windows {
-  // `scroller` is what is scrolled, the whole page where none is given.
-  constructor(scroller = null) {
+  // `scroller` is what is scrolled, the whole page where none is given; `put(element)` is told of
+  // each part that stands there now.
+  constructor(scroller = null, put = () => {}) {
+    this.told = put;
     this.parts = new WeakMap();
     this.turns = new Map();
     this.observer = new IntersectionObserver((entries) => { for (const each of entries) this.turns.set(each.target, each); this.work(); }, { root: scroller, rootMargin: NEAR });
@@ -28,12 +32,13 @@ export class Windows {
     });
   }
 
-  // `draw()` makes what stands in the element while that can be seen, or promises it; `height` is
-  // what it may come to.
+  // `draw(signal)` makes what stands in the element while that can be seen, or promises it, or says
+  // that it is `AS_IT_STANDS`; `height` is what it may come to. The signal is told when it goes:
+  // nothing is waited for any more then.
   add(element, height, draw) {
     element.style.minHeight = `${height}px`;
     element.dataset.window = "";
-    this.parts.set(element, { draw, drawn: false });
+    this.parts.set(element, { draw, drawn: false, stands: false, going: null });
     this.observer.observe(element);
     return element;
   }
@@ -43,23 +48,32 @@ export class Windows {
     const part = this.parts.get(element);
     if (!part || part.drawn === seen || !element.isConnected) return;
     part.drawn = seen;
+    part.stands = false;
     if (seen) { this.draw(element, part); return; }
     element.style.minHeight = `${height}px`;
+    part.going?.abort();
     this.forget(element);
     fill(element);
   }
 
   draw(element, part) {
-    const made = part.draw();
-    if (!(made instanceof Promise)) { this.put(element, made); return; }
-    made.then((nodes) => { if (part.drawn && element.isConnected) this.put(element, nodes); });
+    const before = part.going, going = part.going = new AbortController();
+    going.signal.addEventListener("abort", () => before?.abort());
+    const put = (nodes) => { if (nodes !== AS_IT_STANDS && !going.signal.aborted && part.drawn && element.isConnected) { this.put(element, nodes); before?.abort(); } };
+    const made = part.draw(going.signal);
+    if (made instanceof Promise) made.then(put, (error) => put(String(error.message))); else put(made);
   }
 
   put(element, nodes) {
     this.forget(element);
     fill(element, nodes);
     element.style.minHeight = "";
+    this.parts.get(element).stands = true;
+    this.told(element);
   }
+
+  // Whether it is still to come.
+  waits(element) { return this.parts.get(element)?.stands === false; }
 
   // Draw again what can be seen of it.
   again(element) {
@@ -67,7 +81,12 @@ export class Windows {
     if (part?.drawn && element.isConnected) this.draw(element, part);
   }
 
-  forget(element) { for (const inner of element.querySelectorAll("[data-window]")) this.observer.unobserve(inner); }
+  forget(element) {
+    for (const inner of element.querySelectorAll("[data-window]")) {
+      this.observer.unobserve(inner);
+      this.parts.get(inner)?.going?.abort();
+    }
+  }
 
   close() { this.observer.disconnect(); cancelAnimationFrame(this.frame); }
 }

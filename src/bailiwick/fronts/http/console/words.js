@@ -31,9 +31,12 @@ export function moment(milliseconds) {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
+const SPANS = [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "s", 1]];
+
 export function left(milliseconds, now = Date.now()) {
   const seconds = Math.max(0, Math.round((milliseconds - now) / 1000));
-  return seconds >= 60 ? `${Math.floor(seconds / 60)} min ${seconds % 60} s` : `${seconds} s`;
+  const [name, size, part, within] = SPANS.find((each) => seconds >= each[1]) ?? [];
+  return name ? `${Math.floor(seconds / size)} ${name} ${Math.floor((seconds % size) / within)} ${part}` : `${seconds} s`;
 }
 
 // What shows nothing, or turns the writing around it: as `bailiwick` escapes it at a terminal.

@@ -10,6 +10,8 @@ import { fromUnified } from "../difference.js";
 import { offer } from "../notices.js";
 import { asksRoot, sentence } from "../questions.js";
 
+const PAST = 200;
+
 const ANSWERS = [
   ["once", "Allow once", "y", "main"],
   ["grant", "For this grant", "g", ""],
@@ -32,10 +34,26 @@ export function view({ path }) {
 }
 
 async function refresh(page) {
+  page.cursor = null;
   try {
-    const answer = await api.get("/approvals", page.past ? { state: "all", limit: 200 } : {}, { rooted: false });
-    show(page, page.past ? answer.approvals.filter((each) => each.state !== "pending") : answer.approvals);
+    const answer = await api.get("/approvals", page.past ? { state: "all", limit: PAST } : {}, { rooted: false });
+    page.cursor = page.past ? answer.nextCursor : null;
+    show(page, page.past ? answered(answer) : answer.approvals);
   } catch (error) { complain(error); }
+}
+
+const answered = (answer) => answer.approvals.filter((each) => each.state !== "pending");
+
+async function older(page) {
+  const { cursor } = page;
+  page.cursor = null;
+  try {
+    const answer = await api.get("/approvals", { state: "all", limit: PAST, cursor }, { rooted: false });
+    if (!page.past) return;
+    page.cursor = answer.nextCursor;
+    page.drawn = null;
+    show(page, [...page.waiting, ...answered(answer)]);
+  } catch (error) { page.cursor = cursor; complain(error); }
 }
 
 function show(page, waiting) {
@@ -46,7 +64,8 @@ function show(page, waiting) {
   page.drawn = seen;
   fill(page.list, waiting.length ? waiting.map((each) => h("button", { class: "choice", "aria-current": each.id === page.chosen ? "true" : "false", onClick: () => { page.chosen = each.id; page.drawn = null; show(page, page.waiting); } },
     h("b", null, sentence(each)), h("small", null, plain(each.subject)), h("small", null, each.state === "pending" ? h("span", { data: { until: each.expiresMs } }, `${left(each.expiresMs)} left`) : `${each.answer ?? each.state} by ${plain(each.answeredBy ?? "nobody")} · ${ago(each.answeredMs ?? each.askedMs)}`)))
-    : h("div", { class: "empty" }, icon("shield"), h("b", null, page.past ? "Nothing was answered yet." : "Nobody is waiting for you."), page.past ? "" : "Questions of agents appear here at once."));
+    : h("div", { class: "empty" }, icon("shield"), h("b", null, page.past ? "Nothing was answered yet." : "Nobody is waiting for you."), page.past ? "" : "Questions of agents appear here at once."),
+    page.cursor ? h("button", { class: "choice", onClick: () => older(page) }, "Older answers") : null);
   const chosen = waiting.find((each) => each.id === page.chosen);
   page.shownAt = performance.now();
   fill(page.detail, chosen ? question(page, chosen) : h("div", { class: "empty" }, "Rules with the effect “ask” put their questions here."));

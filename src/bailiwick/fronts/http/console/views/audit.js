@@ -25,7 +25,7 @@ export function view({ query }) {
   const element = h("div", { class: "page scrolls" },
     h("div", { class: "bar" }, h("h1", { class: "grow" }, "Audit ledger"), h("button", { class: "button", onClick: () => verify(proof) }, icon("shield"), "Verify"), h("button", { class: "button", onClick: () => save(page) }, icon("down"), "Export")),
     proof, h("div", { class: "bar" }, Object.values(fields)),
-    h("div", { class: "card" }, h("table", { class: "rows" }, h("thead", null, h("tr", null, ["Time", "Outcome", "Who", "What", "Where", "Decided by"].map((each, at) => h("th", { class: at === 0 || at === 5 ? "only-wide" : "" }, each)))), rows)), foot);
+    h("div", { class: "card" }, h("table", { class: "rows stacked records" }, h("thead", null, h("tr", null, ["Time", "Outcome", "Who", "What", "Where", "Decided by"].map((each, at) => h("th", { class: at === 5 ? "only-wide" : "" }, each)))), rows)), foot);
   load(page, true);
   return { element, title: "Audit" };
 }
@@ -50,7 +50,7 @@ async function load(page, anew) {
 }
 
 function row(record) {
-  return h("tr", { onClick: () => details(record) }, h("td", { class: "only-wide faint" }, moment(record.timeMs)), h("td", null, h("span", { class: `chip ${TONES[record.outcome]}`, title: plain(record.errorKind ?? "") }, record.errorKind ? plain(record.errorKind) : record.outcome)),
+  return h("tr", { onClick: () => details(record) }, h("td", { class: "faint" }, moment(record.timeMs)), h("td", null, h("span", { class: `chip ${TONES[record.outcome]}`, title: plain(record.errorKind ?? "") }, record.errorKind ? plain(record.errorKind) : record.outcome)),
     h("td", null, plain(record.subject)), h("td", null, plain(record.verb === "authority" ? record.operation : record.verb)),
     h("td", null, record.path ? h("a", { href: link("file", record.path), onClick: (event) => event.stopPropagation() }, plain(record.path)) : plain(record.root ?? ""), record.destination ? ` → ${plain(record.destination)}` : ""), h("td", { class: "only-wide soft" }, plain(record.policySource ?? "")));
 }

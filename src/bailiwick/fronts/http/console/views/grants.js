@@ -13,8 +13,8 @@ export function view() {
   const element = h("div", { class: "page scrolls" },
     h("div", { class: "bar" }, h("h1", { class: "grow" }, "Grants"), h("button", { class: "button", onClick: () => make(page) }, icon("plus"), "Grant"), h("button", { class: "button main", onClick: () => letIn(page) }, icon("key"), "Let an agent in")),
     page.matrix,
-    h("div", { class: "card" }, h("table", { class: "rows" }, h("thead", null, h("tr", null, ["Token", "Whose", "Until", ""].map((each) => h("th", null, each)))), page.tokens)),
-    h("div", { class: "card" }, h("table", { class: "rows" }, h("thead", null, h("tr", null, ["Who", "Where", "May", "Until", ""].map((each) => h("th", null, each)))), page.rows)));
+    h("div", { class: "card" }, h("table", { class: "rows tokens" }, h("thead", null, h("tr", null, ["Token", "Whose", "Until", ""].map((each) => h("th", null, each)))), page.tokens)),
+    h("div", { class: "card" }, h("table", { class: "rows stacked grants" }, h("thead", null, h("tr", null, ["Who", "Where", "May", "Until", ""].map((each) => h("th", null, each)))), page.rows)));
   load(page);
   const clock = setInterval(() => load(page), 5000);
   return { element, title: "Grants", close: () => clearInterval(clock) };
@@ -22,9 +22,10 @@ export function view() {
 
 async function load(page) {
   try {
-    const [{ grants }, { tokens }] = await Promise.all([api.get("/grants", {}, { rooted: false }), api.get("/tokens", {}, { rooted: false })]);
+    const [{ grants, truncated }, { tokens }] = await Promise.all([api.get("/grants", {}, { rooted: false }), api.get("/tokens", {}, { rooted: false })]);
     fill(page.tokens, tokens.length ? tokens.map((each) => token(page, each)) : h("tr", null, h("td", { colspan: "4", class: "soft" }, "No agent has a token.")));
-    fill(page.rows, grants.length ? grants.map((each) => row(page, each)) : h("tr", null, h("td", { colspan: "5" }, h("div", { class: "empty" }, icon("key"), "Nobody holds a grant."))));
+    const rest = truncated ? h("tr", null, h("td", { colspan: "5", class: "soft" }, "There are older grants than these: bailiwick grant list shows all.")) : null;
+    fill(page.rows, grants.length ? [grants.map((each) => row(page, each)), rest] : h("tr", null, h("td", { colspan: "5" }, h("div", { class: "empty" }, icon("key"), "Nobody holds a grant."))));
     fill(page.matrix, whoMayWhat(grants.filter((each) => each.holds)));
   } catch (error) { complain(error); }
 }
@@ -97,7 +98,7 @@ function whoMayWhat(grants) {
     for (const each of grant.access) held.get(name).add(each);
   }
   if (!held.size) return null;
-  return h("div", { class: "card scroll" }, h("table", { class: "rows" }, h("thead", null, h("tr", null, h("th", null, "Who may what"), ACCESS.map((each) => h("th", null, each)))),
+  return h("div", { class: "card scroll" }, h("table", { class: "rows named" }, h("thead", null, h("tr", null, h("th", null, "Who may what"), ACCESS.map((each) => h("th", null, each)))),
     h("tbody", null, [...held].map(([name, access]) => { const [subject, root] = name.split("\n"); return h("tr", null, h("td", null, h("b", null, plain(subject)), " ", h("span", { class: "soft" }, plain(root))), ACCESS.map((each) => h("td", null, access.has(each) ? icon("check", "yes") : ""))); }))));
 }
 

@@ -9,6 +9,7 @@ import { ago, moment, nameOf, plain, size } from "../words.js";
 import { sideBySide } from "../difference.js";
 import { on } from "../state.js";
 
+const VERSIONS = 200;
 const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
 
 export function view({ path }) {
@@ -23,9 +24,9 @@ export function view({ path }) {
 
 async function load(page) {
   try {
-    const answer = await api.get("/history", { path: page.path, limit: 200 });
+    const answer = await api.get("/history", { path: page.path, limit: VERSIONS });
     page.versions = answer.versions;
-    page.truncated = Boolean(answer.nextCursor);
+    page.cursor = answer.nextCursor;
     draw(page);
     if (page.versions.length) await show(page, Math.min(page.chosen, page.versions.length - 1));
     else fill(page.detail, h("div", { class: "empty" }, icon("clock"), "Nothing was changed here yet."));
@@ -36,7 +37,18 @@ function draw(page) {
   fill(page.list, page.versions.map((each, at) => h("button", { class: "choice", "aria-current": at === page.chosen ? "true" : "false", onClick: () => show(page, at) },
     h("b", null, h("span", { class: `chip ${TONES[each.kind] ?? ""}` }, each.kind), " ", each.timeMs ? ago(each.timeMs) : ""),
     h("small", null, plain(each.subject || "another program")), h("small", null, `${each.timeMs ? moment(each.timeMs) : ""} · ${size(each.sizeBytes)}`))),
-    page.truncated ? h("div", { class: "choice" }, h("small", null, "Older versions are not listed.")) : null);
+    page.cursor ? h("button", { class: "choice", onClick: () => older(page) }, "Older versions") : null);
+}
+
+async function older(page) {
+  const { cursor, versions } = page;
+  try {
+    const answer = await api.get("/history", { path: page.path, limit: VERSIONS, cursor });
+    if (page.versions !== versions || page.cursor !== cursor) return; // it was read anew meanwhile
+    page.versions = [...versions, ...answer.versions];
+    page.cursor = answer.nextCursor;
+    draw(page);
+  } catch (error) { complain(error); }
 }
 
 function step(event, page) {
@@ -54,6 +66,8 @@ async function textAt(path, version) {
 async function show(page, at) {
   page.chosen = at;
   draw(page);
+  // What it was before is told by the version before it.
+  if (at === page.versions.length - 1 && page.cursor) await older(page);
   const version = page.versions[at], before = page.versions[at + 1];
   const restore = h("button", { class: "button", onClick: () => bringBack(page, version) }, icon("back"), "Restore this version");
   const head = h("div", { class: "question" }, h("div", { class: "bar" }, h("h2", { class: "grow" }, version.timeMs ? moment(version.timeMs) : `Version ${version.version}`), restore),
