@@ -12,12 +12,13 @@ from bench.peers.bailiwick_disk import (
     LIST,
     READ_BYTES,
     READ_TEXT,
+    STREAM_IN,
+    STREAM_OUT,
     WRITE_BYTES,
     WRITE_TEXT,
 )
 from bench.peers.bailiwick_volume import (
     FORKS,
-    TREES,
     VOLUME_GREP,
     VOLUME_GREP_SKIPPED,
     VOLUME_IN,
@@ -32,25 +33,24 @@ from bench.peers.bailiwick_volume import (
 from bench.peers.fsspec_local import CAT_FILE
 from bench.peers.peer import Peer
 from bench.peers.plain import DURABLE, INTERPRETER, PLAIN, PLAIN_LIST, RIPGREP
-from bench.peers.sqlite_reference import UNVERSIONED
-from bench.scratch import CHUNK, LARGE_CHUNKS, LISTED, NEEDLES, SMALL
+from bench.peers.sqlite_reference import REFERENCE_WRITERS
+from bench.scratch import NEEDLES, SMALL, Sizes
 from bench.timing import Bar, Case, Contender
 
 SLOW_ROUNDS = 40
 """For cases whose calls take milliseconds and more."""
 
-_GREP_BARS = [
-    Bar(GREP, RIPGREP, 1.5),
-    Bar(GREP_SKIPPED, RIPGREP, 3),
-    Bar(VOLUME_GREP, RIPGREP, 3),
-    Bar(VOLUME_GREP_SKIPPED, RIPGREP, 3),
-]
 
-
-def all_cases(peers: list[Peer]) -> Iterator[Case]:
+def all_cases(peers: list[Peer], sizes: Sizes) -> Iterator[Case]:
     """Every case, with those of the peers that can do it."""
-    for make in (_small_files, _looking, _searching, _streams, _volumes, _in_memory, _startup):
-        yield from make(peers)
+    yield from _small_files(peers)
+    yield from _looking(peers, sizes)
+    yield from _searching(peers, sizes)
+    yield from _streams(peers, sizes)
+    yield from _volumes(peers)
+    yield from _whole_trees(peers, sizes)
+    yield from _in_memory(peers)
+    yield from _startup(peers)
 
 
 def _small_files(peers: list[Peer]) -> Iterator[Case]:
@@ -60,9 +60,9 @@ def _small_files(peers: list[Peer]) -> Iterator[Case]:
         _contenders(peers, Peer.read),
         [
             Bar(READ_BYTES, PLAIN, 2.5),
-            Bar(READ_BYTES, CAT_FILE, 1),
+            Bar(READ_BYTES, CAT_FILE, 1, own=True),
             Bar(READ_TEXT, PLAIN, 2.5),
-            Bar(READ_TEXT, CAT_FILE, 1),
+            Bar(READ_TEXT, CAT_FILE, 1, own=True),
         ],
         expected=len(SMALL),
     )
@@ -78,61 +78,62 @@ def _small_files(peers: list[Peer]) -> Iterator[Case]:
         "write",
         "Write 1 KiB over an existing file, without fsync",
         _contenders(peers, Peer.write),
-        [Bar(WRITE_BYTES, PLAIN, 2.5), Bar(WRITE_TEXT, PLAIN, 2.5)],
+        [Bar(WRITE_BYTES, PLAIN, 4.5), Bar(WRITE_TEXT, PLAIN, 4.5)],
         note='Bailiwick with `durability="rename"`: atomic, and without fsync like the others.',
     )
     yield Case(
         "durable-write",
         "Write 1 KiB over an existing file, durably, on a disk",
         _contenders(peers, Peer.durable_write),
+        [Bar(WRITE_BYTES, DURABLE, 1.3)],
         note='Bailiwick with its default, `durability="full"`.',
     )
     yield Case("edit", "Replace one word in 4 KB of text", _contenders(peers, Peer.edit))
 
 
-def _looking(peers: list[Peer]) -> Iterator[Case]:
+def _looking(peers: list[Peer], sizes: Sizes) -> Iterator[Case]:
     yield Case(
         "list",
-        "List 1,000 entries with type, size and time",
+        f"List {sizes.listed:,} entries with type, size and time",
         _contenders(peers, Peer.listing),
         [Bar(LIST, PLAIN_LIST, 12)],
-        expected=LISTED,
+        expected=sizes.listed,
         rounds=100,
         block_ms=4,  # about one call of most: all are interrupted equally often
     )
     yield Case("stat", "Stat a file", _contenders(peers, Peer.stat), expected=len(SMALL))
 
 
-def _searching(peers: list[Peer]) -> Iterator[Case]:
-    note = "Ripgrep with `--no-ignore --hidden -n`. All of the tree is read."
-    yield Case(
-        "grep",
-        "Search 20,000 files, 227 MB, for a rare word",
-        _contenders(peers, Peer.grep_literal),
-        _GREP_BARS,
-        expected=NEEDLES,
-        rounds=SLOW_ROUNDS,
-        block_ms=0,
-        note=note,
-    )
-    yield Case(
-        "grep-pattern",
-        "Search 20,000 files, 227 MB, for a pattern without a literal",
-        _contenders(peers, Peer.grep_pattern),
-        _GREP_BARS,
-        expected=NEEDLES,
-        rounds=SLOW_ROUNDS,
-        block_ms=0,
-        note=note,
-    )
+def _searching(peers: list[Peer], sizes: Sizes) -> Iterator[Case]:
+    many = f"{sizes.searched_many:,} files, 227 MB,"
+    for key, title, method, at_most in (
+        ("grep-few", f"Search {sizes.searched_few:,} files for a rare word", Peer.grep_few, 2),
+        ("grep", f"Search {many} for a rare word", Peer.grep_literal, 1.5),
+        ("grep-pattern", f"Search {many} for a pattern without a literal", Peer.grep_pattern, 1.5),
+    ):
+        yield Case(
+            key,
+            title,
+            _contenders(peers, method),
+            [
+                Bar(GREP, RIPGREP, at_most),
+                Bar(GREP_SKIPPED, RIPGREP, 3),
+                Bar(VOLUME_GREP, RIPGREP, 3),
+                Bar(VOLUME_GREP_SKIPPED, RIPGREP, 3),
+            ],
+            expected=NEEDLES,
+            rounds=SLOW_ROUNDS,
+            block_ms=0,
+            note="Ripgrep with `--no-ignore --hidden -n`. All of the tree is read.",
+        )
 
 
-def _streams(peers: list[Peer]) -> Iterator[Case]:
+def _streams(peers: list[Peer], sizes: Sizes) -> Iterator[Case]:
     yield Case(
         "stream-in",
         "Write 64 MiB as a stream",
         _contenders(peers, Peer.stream_in),
-        [Bar(VOLUME_IN, PLAIN, 3)],
+        [Bar(STREAM_IN, PLAIN, 2.5), Bar(VOLUME_IN, PLAIN, 3)],
         rounds=SLOW_ROUNDS,
         block_ms=0,
         note="Bailiwick's result says the SHA-256 of what was written.",
@@ -141,8 +142,8 @@ def _streams(peers: list[Peer]) -> Iterator[Case]:
         "stream-out",
         "Read 64 MiB as a stream",
         _contenders(peers, Peer.stream_out),
-        [Bar(VOLUME_OUT, PLAIN, 2)],
-        expected=LARGE_CHUNKS * len(CHUNK),
+        [Bar(STREAM_OUT, PLAIN, 1.5), Bar(VOLUME_OUT, PLAIN, 2)],
+        expected=sizes.large,
         rounds=SLOW_ROUNDS,
         block_ms=0,
     )
@@ -160,20 +161,23 @@ def _volumes(peers: list[Peer]) -> Iterator[Case]:
         "volume-write",
         "Write 1 KiB into a filesystem in SQLite, a commit each",
         _contenders(peers, Peer.volume_write),
-        [Bar(VOLUME_WRITE, PLAIN, 6), Bar(VOLUME_STORE_WRITE, PLAIN, 6)],
+        [Bar(VOLUME_WRITE, PLAIN, 6, own=True), Bar(VOLUME_STORE_WRITE, PLAIN, 6, own=True)],
         note="The database on tmpfs. Bailiwick keeps a version and its log with each write.",
     )
     yield Case(
         "volume-durable",
         "Write 1 KiB into a filesystem in SQLite, durably, on a disk",
         _contenders(peers, Peer.volume_durable),
-        [Bar(VOLUME_WRITE, DURABLE, 0.5), Bar(VOLUME_STORE_WRITE, DURABLE, 0.5)],
+        [
+            Bar(VOLUME_WRITE, DURABLE, 0.5, own=True),
+            Bar(VOLUME_STORE_WRITE, DURABLE, 0.5, own=True),
+        ],
     )
     yield Case(
         "volume-writers",
-        "64 writers at once, 1 KiB each",
+        "64 writers at once, 1 KiB each, ever other files",
         _contenders(peers, Peer.volume_writers),
-        [Bar(VOLUME_WRITERS, UNVERSIONED, 2.5)],
+        [Bar(VOLUME_WRITERS, REFERENCE_WRITERS, 1)],
         block_ms=0,
     )
     yield Case(
@@ -183,25 +187,29 @@ def _volumes(peers: list[Peer]) -> Iterator[Case]:
         [Bar(at_depth(FORKS), at_depth(0), 1.5)],
         note="Ever another file: hardly any of it is remembered.",
     )
-    yield from _whole_trees(peers)
 
 
-def _whole_trees(peers: list[Peer]) -> Iterator[Case]:
-    """What must not take longer where there is more."""
+FLAT = 2.0
+"""So many times what a small tree takes is still flat."""
+
+
+def _whole_trees(peers: list[Peer], sizes: Sizes) -> Iterator[Case]:
+    """What must not take longer where there is more; twice the time for two calls."""
     for key, what, method, ms in (
         ("volume-fork", "fork", Peer.volume_fork, 5),
         ("volume-snapshot", "snapshot", Peer.volume_snapshot, 5),
-        ("volume-move", "move there and back", Peer.volume_move, 5),
+        ("volume-move", "move there and back", Peer.volume_move, 10),
         ("volume-remove", "remove", Peer.volume_remove, 5),
-        ("volume-remove-fork", "fork and remove", Peer.volume_remove_in_fork, 5),
+        ("volume-remove-fork", "fork and remove", Peer.volume_remove_in_fork, 10),
         ("volume-compare", "compare", Peer.volume_compare, 20),
     ):
-        small, large = (of(what, files) for files in TREES)
+        few, many = sizes.trees
+        small, large = of(what, few), of(what, many)
         yield Case(
             key,
-            f"{what.capitalize()}: a tree of 1,000 and of 100,000 files",
+            f"{what.capitalize()}: a tree of {few:,} and of {many:,} files",
             _contenders(peers, method),
-            [Bar(large, small, ms, "extra_ms")],
+            [Bar(large, large, ms, "ms"), Bar(large, small, FLAT, own=True)],
             rounds=SLOW_ROUNDS,
             block_ms=0,
         )

@@ -7,6 +7,7 @@ them took of the processor.
 """
 
 import asyncio
+import dataclasses
 import os
 import resource
 import statistics
@@ -18,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import bailiwick
-from bailiwick.sandbox import Invocation, Tree, View
+from bailiwick.sandbox import Invocation, Process, Tree, View
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.sandboxes.uppers import make_removable, touched
 
@@ -27,29 +28,42 @@ DIRECTORIES, FILES_EACH = 500, 20
 TRUE = Invocation(argv=("/bin/true",))
 
 
-def plant(directory: Path) -> View:
+@dataclasses.dataclass(frozen=True)
+class Planted:
+    """A tree of many files, and where what a program changes in it is kept."""
+
+    lower: str
+    upper: str
+    work: str
+
+    @property
+    def view(self) -> View:
+        tree = Tree(place="/work", lower=self.lower, upper=self.upper, work=self.work)
+        return View(trees=(tree,))
+
+
+def plant(directory: Path) -> Planted:
     for number in range(DIRECTORIES):
         inner = directory / "lower" / f"d{number}"
         inner.mkdir(parents=True)
-        for name in range(FILES_EACH):
-            (inner / str(name)).touch()
+        for file in range(FILES_EACH):
+            (inner / str(file)).touch()
     for name in ("upper", "work"):
         (directory / name).mkdir()
-    lower, upper, work = (str(directory / name) for name in ("lower", "upper", "work"))
-    return View(trees=(Tree(place="/work", lower=lower, upper=upper, work=work),))
+    return Planted(*(str(directory / name) for name in ("lower", "upper", "work")))
 
 
-async def finished(starter) -> None:
+async def finished(starter: Awaitable[Process]) -> None:
     process = await starter
     await process.wait()
     await process.close()
 
 
-def read_back(view: View) -> None:
-    fds = [os.open(path, os.O_RDONLY) for path in (view.trees[0].upper, view.trees[0].lower)]
-    list(touched(*fds))
-    for fd in fds:
-        os.close(fd)
+def read_back(planted: Planted) -> None:
+    upper, lower = (os.open(path, os.O_RDONLY) for path in (planted.upper, planted.lower))
+    list(touched(upper, lower))
+    os.close(upper)
+    os.close(lower)
 
 
 def processor_s() -> float:
@@ -57,12 +71,12 @@ def processor_s() -> float:
     return sum(each.ru_utime + each.ru_stime for each in map(resource.getrusage, whose))
 
 
-async def measure(view: View, state_dir: str) -> dict[str, tuple[float, float]]:
+async def measure(planted: Planted, state_dir: str) -> dict[str, tuple[float, float]]:
     sandbox = Bubblewrap()
     lacks = [lack for lack in sandbox.missing() if lack.fatal]
     if lacks:
         sys.exit(f"{lacks[0].what}: {lacks[0].remedy}")
-    async with bailiwick.open(str(view.trees[0].lower), state_dir=state_dir) as scope:
+    async with bailiwick.open(planted.lower, state_dir=state_dir) as scope:
 
         async def plain() -> None:
             subprocess.run(TRUE.argv)
@@ -72,11 +86,11 @@ async def measure(view: View, state_dir: str) -> dict[str, tuple[float, float]]:
             assert len(result.changes) == 1
 
         async def reading() -> None:
-            read_back(view)
+            read_back(planted)
 
         ways: dict[str, Callable[[], Awaitable[object]]] = {
             "plain": plain,
-            "sandbox": lambda: finished(sandbox.start(TRUE, view)),
+            "sandbox": lambda: finished(sandbox.start(TRUE, planted.view)),
             "reading back": reading,
             "command": lambda: scope.exec(TRUE.argv).result(),
             "with a change": changing,
@@ -87,19 +101,20 @@ async def measure(view: View, state_dir: str) -> dict[str, tuple[float, float]]:
                 clock, processor = time.perf_counter(), processor_s()
                 await way()
                 taken[name].append((time.perf_counter() - clock, processor_s() - processor))
-    return {
-        name: tuple(statistics.median(each) * 1000 for each in zip(*pairs, strict=True))
-        for name, pairs in taken.items()
-    }
+    return {name: (_median_ms(pairs, 0), _median_ms(pairs, 1)) for name, pairs in taken.items()}
+
+
+def _median_ms(pairs: list[tuple[float, float]], which: int) -> float:
+    return statistics.median(pair[which] for pair in pairs) * 1000
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        view = plant(Path(directory))
-        found = asyncio.run(measure(view, f"{directory}/state"))
+        planted = plant(Path(directory))
+        found = asyncio.run(measure(planted, f"{directory}/state"))
         for name, (clock, processor) in found.items():
             print(f"{name:14}{clock:8.1f} ms{processor:8.1f} ms of the processor")
-        make_removable(view.trees[0].work)
+        make_removable(planted.work)
 
 
 if __name__ == "__main__":

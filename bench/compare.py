@@ -12,125 +12,149 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 import bailiwick
 
 SECRET = "the neighbour's"
 
 
+class Subject(Protocol):
+    """What is tried: a library on a directory."""
+
+    name: ClassVar[str]
+    refusals: ClassVar[tuple[type[Exception], ...]]
+    edits: ClassVar[bool]
+
+    def __init__(self, root: Path) -> None: ...
+
+    def read(self, path: str) -> str: ...
+
+    def write(self, path: str, text: str) -> None: ...
+
+    def edit(self, path: str, old: str, new: str) -> None: ...
+
+
 class Plain:
     """`open()` on a path that was joined to the root."""
 
-    name = "plain `open`"
-    refusals = (OSError,)
+    name: ClassVar[str] = "plain `open`"
+    refusals: ClassVar[tuple[type[Exception], ...]] = (OSError,)
+    edits: ClassVar[bool] = True
 
-    def __init__(self, root):
+    def __init__(self, root: Path) -> None:
         self.root = root
 
-    def read(self, path):
+    def read(self, path: str) -> str:
         return (self.root / path).read_bytes().decode()
 
-    def write(self, path, text):
+    def write(self, path: str, text: str) -> None:
         (self.root / path).write_bytes(text.encode())
 
-    def edit(self, path, old, new):
+    def edit(self, path: str, old: str, new: str) -> None:
         text = self.read(path)
         self.write(path, text.replace(old, new, 1))
-        return "done"
 
 
 class DirFileSystem:
     """fsspec's directory file system, on its local one."""
 
-    name = "fsspec `DirFileSystem`"
-    refusals = (OSError, ValueError)
-    edit = None
+    name: ClassVar[str] = "fsspec `DirFileSystem`"
+    refusals: ClassVar[tuple[type[Exception], ...]] = (OSError, ValueError)
+    edits: ClassVar[bool] = False
 
-    def __init__(self, root):
+    def __init__(self, root: Path) -> None:
         from fsspec.implementations.dirfs import DirFileSystem
         from fsspec.implementations.local import LocalFileSystem
 
         self.fs = DirFileSystem(str(root), LocalFileSystem())
 
-    def read(self, path):
-        return self.fs.cat_file(path).decode()
+    def read(self, path: str) -> str:
+        data: bytes = self.fs.cat_file(path)
+        return data.decode()
 
-    def write(self, path, text):
+    def write(self, path: str, text: str) -> None:
         self.fs.pipe_file(path, text.encode())
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        raise NotImplementedError
 
 
 class Deepagents:
     """deepagents' backend for a real directory, with its paths kept virtual."""
 
-    name = "deepagents `FilesystemBackend`"
-    refusals = (OSError, ValueError)
+    name: ClassVar[str] = "deepagents `FilesystemBackend`"
+    refusals: ClassVar[tuple[type[Exception], ...]] = (OSError, ValueError)
+    edits: ClassVar[bool] = True
 
-    def __init__(self, root):
+    def __init__(self, root: Path) -> None:
         from deepagents.backends import FilesystemBackend
 
         self.backend = FilesystemBackend(root_dir=root, virtual_mode=True)
 
-    def read(self, path):
+    def read(self, path: str) -> str:
         return str(self.backend.read(f"/{path}"))
 
-    def write(self, path, text):
+    def write(self, path: str, text: str) -> None:
         answer = self.backend.upload_files([(f"/{path}", text.encode())])
         if answer[0].error:
             raise OSError(answer[0].error)
 
-    def edit(self, path, old, new):
+    def edit(self, path: str, old: str, new: str) -> None:
         answer = self.backend.edit(f"/{path}", old, new)
         if answer.error:
             raise ValueError(answer.error)
-        return "done"
 
 
 class Ours:
     """A directory opened as it is, without a policy."""
 
-    name = "Bailiwick"
-    refusals = (bailiwick.BailiwickError,)
+    name: ClassVar[str] = "Bailiwick"
+    refusals: ClassVar[tuple[type[Exception], ...]] = (bailiwick.BailiwickError,)
+    edits: ClassVar[bool] = True
 
-    def __init__(self, root):
+    def __init__(self, root: Path) -> None:
         self.root = root
 
-    def _do(self, act):
-        with bailiwick.open_sync(self.root, state_dir=str(self.root.parent / "state")) as fs:
-            return act(fs)
+    def _opened(self) -> AbstractContextManager[bailiwick.SyncScope]:
+        return bailiwick.open_sync(self.root, state_dir=str(self.root.parent / "state"))
 
-    def read(self, path):
-        return self._do(lambda fs: fs.read_text(path).text)
+    def read(self, path: str) -> str:
+        with self._opened() as fs:
+            return fs.read_text(path).text
 
-    def write(self, path, text):
-        self._do(lambda fs: fs.write_text(path, text))
+    def write(self, path: str, text: str) -> None:
+        with self._opened() as fs:
+            fs.write_text(path, text)
 
-    def edit(self, path, old, new):
-        self._do(lambda fs: fs.edit(path, old=old, new=new))
-        return "done"
-
-
-SUBJECTS = (Plain, DirFileSystem, Deepagents, Ours)
+    def edit(self, path: str, old: str, new: str) -> None:
+        with self._opened() as fs:
+            fs.edit(path, old=old, new=new)
 
 
-def leaks(subject, path):
+SUBJECTS: tuple[type[Subject], ...] = (Plain, DirFileSystem, Deepagents, Ours)
+
+
+def leaks(subject: Subject, path: str) -> str:
     try:
         return "**leaks**" if SECRET in subject.read(path) else "refused"
     except subject.refusals:
         return "refused"
 
 
-def dots(subject, root):
+def dots(subject: Subject, root: Path) -> str:
     return leaks(subject, "../secret.txt")
 
 
-def link(subject, root):
+def link(subject: Subject, root: Path) -> str:
     (root / "link").symlink_to(root.parent / "secret.txt")
     return leaks(subject, "link")
 
 
-def line_endings(subject, root):
-    if subject.edit is None:
+def line_endings(subject: Subject, root: Path) -> str:
+    if not subject.edits:
         return "no edits"
     (root / "crlf.txt").write_bytes(b"one\r\ntwo\r\n")
     try:
@@ -141,8 +165,8 @@ def line_endings(subject, root):
     return "kept" if kept else "**rewritten**"
 
 
-def overlapping(subject, root):
-    if subject.edit is None:
+def overlapping(subject: Subject, root: Path) -> str:
+    if not subject.edits:
         return "no edits"
     (root / "twice.txt").write_text("aXaXa")
     try:
@@ -152,7 +176,7 @@ def overlapping(subject, root):
     return "**one is taken**"
 
 
-def full_disk(subject, root):
+def full_disk(subject: Subject, root: Path) -> str:
     """A write that ends in the middle: what stands there then. In a process of its own, whose
     files may not grow past 64 KiB."""
     (root / "old.txt").write_text("old")
@@ -177,7 +201,7 @@ ROWS = {
 }
 
 
-def table():
+def table() -> str:
     lines = [f"| | {' | '.join(each.name for each in SUBJECTS)} |", "|---" * 5 + "|"]
     for what, probe in ROWS.items():
         cells = []
@@ -191,9 +215,10 @@ def table():
     return "\n".join(lines) + "\n"
 
 
-def write_too_much(name, root):
+def write_too_much(name: str, root: str) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    subject = globals()[name](Path(root))
+    kind = next(kind for kind in SUBJECTS if kind.__name__ == name)
+    subject = kind(Path(root))
     subject.read("old.txt")
     resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
     subject.write("old.txt", "x" * 1_000_000)

@@ -39,10 +39,7 @@ from bench.hands import (
 )
 from bench.timing import Bar, Case, Timed
 
-FILES, DIRECTORIES = 2_000, 120
-DAYS, SEARCHED_DAYS = 15, 2
-"""So many times the 116 steps, on ever other files: what is left of 2,000. Searching takes most of
-a day, so few of those say as much."""
+DIRECTORIES = 120
 
 STEPS = {"read": 40, "window": 20, "edit": 25, "create": 15, "stat": 10, "move": 4, "remove": 2}
 SEARCHES = {"tree": 1, "list": 8, "glob": 4, "grep": 12}
@@ -53,13 +50,13 @@ DAY, SEARCHING = "day", "day-search"
 Step = tuple[str, tuple[Any, ...]]
 
 
-def source_files() -> dict[str, bytes]:
+def source_files(count: int) -> dict[str, bytes]:
     """Text like a program's, 1 to 8 KB each, with a word to edit in the middle."""
     rng = random.Random(11)
     words = ["return", "self", "import", "value", "if", "else", "None", "def", "class", "raise"]
     pool = ["    " * rng.randrange(4) + " ".join(rng.choices(words, k=8)) for _ in range(2_000)]
     found = {}
-    for n in range(FILES):
+    for n in range(count):
         lines = rng.choices(pool, k=rng.randrange(25, 180))
         lines.insert(len(lines) // 2, f"    marker_{n:04} = 'alpha'")
         path = f"src/pkg_{n % 12:02}/mod_{n % DIRECTORIES:03}/file_{n:04}.py"
@@ -67,13 +64,13 @@ def source_files() -> dict[str, bytes]:
     return found
 
 
-def trace(paths: list[str], *, searching: bool) -> Iterator[Step]:
+def trace(paths: list[str], days: int, *, searching: bool) -> Iterator[Step]:
     """What is done, the same in every run and for every hand."""
     rng = random.Random(12)
     left = rng.sample(paths, len(paths))
     new = itertools.count()
     text = scratch.SMALL
-    for _ in range(SEARCHED_DAYS if searching else DAYS):
+    for _ in range(days):
         kinds = [kind for kind, times in STEPS.items() for _ in range(times)]
         if searching:
             kinds += [kind for kind, times in SEARCHES.items() for _ in range(times)]
@@ -83,7 +80,7 @@ def trace(paths: list[str], *, searching: bool) -> Iterator[Step]:
                 number = next(new)
                 yield "create", (f"made/{number % 40:02}/part/new_{number:04}.py", text)
             elif kind in SEARCHES:
-                yield kind, _searched(kind, rng)
+                yield kind, _searched(kind, len(paths), rng)
             else:
                 path = left.pop() if left else rng.choice(paths[:10])
                 yield kind, _arguments(kind, path)
@@ -98,25 +95,28 @@ def _arguments(kind: str, path: str) -> tuple[Any, ...]:
     return path, *more.get(kind, ())
 
 
-def _searched(kind: str, rng: random.Random) -> tuple[Any, ...]:
+def _searched(kind: str, files: int, rng: random.Random) -> tuple[Any, ...]:
     package = f"src/pkg_{rng.randrange(12):02}"
     return {
         "tree": (),
         "list": (package,),
         "glob": (f"{package}/**/*.py",),
-        "grep": (f"marker_{rng.randrange(FILES):04}",),
+        "grep": (f"marker_{rng.randrange(files):04}",),
     }[kind]
 
 
-async def live(kind: type[Hand], place: pathlib.Path, *, searching: bool) -> dict[str, float]:
-    """One hand's days: seconds by the clock and by the processor."""
+async def live(
+    kind: type[Hand], place: pathlib.Path, sizes: scratch.Sizes, *, searching: bool
+) -> dict[str, float]:
+    """One hand's days: seconds by the clock and by the processor, and how many steps they had."""
     hand = kind(place / "files", place / "state")
     hand.place.mkdir(parents=True)
-    files = source_files()
+    files = source_files(sizes.sources)
+    days = sizes.searched_days if searching else sizes.days
+    steps = list(trace(list(files), days, searching=searching))
     await hand.open()
     try:
         await hand.fill(files)
-        steps = list(trace(list(files), searching=searching))
         loop = asyncio._get_running_loop()
         if not hand.awaits:  # blocking code has no running loop
             asyncio._set_running_loop(None)
@@ -127,14 +127,15 @@ async def live(kind: type[Hand], place: pathlib.Path, *, searching: bool) -> dic
         else:
             for verb, arguments in steps:
                 getattr(hand, verb)(*arguments)
-        took = {"wall": time.perf_counter() - wall, "cpu": hand.processor_s() - processor}
+        took, used = time.perf_counter() - wall, hand.processor_s() - processor
         asyncio._set_running_loop(loop)
-        return took
+        return {"wall": took, "cpu": used, "steps": len(steps)}
     finally:
         await hand.close()
 
 
-DAILY: dict[str, type[Hand]] = {kind.name: kind for kind in (*HANDS, HttpHand) if kind.edits}
+_KINDS: tuple[type[Hand], ...] = (*HANDS, HttpHand)
+DAILY = {kind.name: kind for kind in _KINDS if kind.edits}
 
 
 def day_case(key: str) -> Case:
@@ -184,11 +185,11 @@ def main() -> None:
     os.environ["PATH"] = os.pathsep.join((str(pathlib.Path(sys.executable).parent), os.defpath))
     place = scratch.on_memory()
     try:
-        took = asyncio.run(live(DAILY[asked.hand], place, searching=asked.search))
+        lived = live(DAILY[asked.hand], place, scratch.AS_MEASURED, searching=asked.search)
+        took = asyncio.run(lived)
     finally:
         shutil.rmtree(place)
-    steps = len(list(trace(list(source_files()), searching=asked.search)))
-    print(json.dumps({**took, "steps": steps}))
+    print(json.dumps(took))
 
 
 if __name__ == "__main__":

@@ -88,13 +88,23 @@ def _verdict(bar: Bar, timed: dict[str, Timed]) -> Verdict:
     ours, other = timed.get(bar.contender), timed.get(bar.against)
     value = None
     if ours is not None and other is not None and ours.rounds and other.rounds:
-        ratio = statistics.median(ours.ratios(other))
-        value = ours.extra_ms(other) if bar.kind == "extra_ms" else ratio
+        value = {
+            "ratio": lambda: statistics.median(ours.ratios(other)),
+            "extra_ms": lambda: ours.extra_ms(other),
+            "ms": lambda: ours.median_us / 1000,
+        }[bar.kind]()
     return Verdict(
         text=bar.text,
         value=value,
-        unit=" ms" if bar.kind == "extra_ms" else TIMES,
+        unit=TIMES if bar.kind == "ratio" else " ms",
         reached=None if value is None else value <= bar.at_most,
+    )
+
+
+def failed(name: str, failure: str) -> Row:
+    """A contender of ours of which nothing could be measured."""
+    return Row(
+        name=name, ours=True, ratio=None, low=None, high=None, best=None, us=None, failure=failure
     )
 
 

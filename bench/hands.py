@@ -13,7 +13,11 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:  # a plain hand is not to bear the weight of the package
+    from bailiwick.model import Durability
+    from bailiwick.operations import Access
 
 PLAIN = "plain open()"
 AWAITED = "Bailiwick"
@@ -171,7 +175,7 @@ class AwaitedHand(ScopeHand):
 
     name = AWAITED
     awaits = True
-    durability: ClassVar[str] = "rename"
+    durability: ClassVar["Durability"] = "rename"
 
     async def open(self) -> None:
         import bailiwick
@@ -222,7 +226,7 @@ class GovernedHand(ScopeHand):
             bailiwick.Authority.open(state_dir=str(self.state))
         )
         await authority.add_root("workspace:bench", str(self.place), trusted=True, **self.options)
-        access = {"read", "metadata", "list", "write", "delete", "move"}
+        access: set[Access] = {"read", "metadata", "list", "write", "delete", "move"}
         await authority.add_grant(
             subject="agent_run:*", root="workspace:bench", access=access, by=bailiwick.User("bench")
         )

@@ -10,6 +10,7 @@ server's processor and of the client's patience.
 
 import argparse
 import contextlib
+import dataclasses
 import http.client
 import json
 import select
@@ -26,11 +27,23 @@ from pathlib import Path
 from bench.scratch import SMALL, on_memory
 from bench.servers import Served, served
 
-FILES = 2_000
-SECONDS = 1.0
-"""How long one turn is."""
+BLOCK = bytes(1024 * 1024)
+AT_ONCE = 100
+"""Files that are written in one turn."""
 
-BLOCK, BLOCKS = bytes(1024 * 1024), 1024
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """How much is asked of both servers."""
+
+    rounds: int = 7
+    connections: int = 8
+    seconds: float = 1.0
+    """How long one turn of reads is."""
+    files: int = 2_000
+    blocks: int = 1_024
+    """MiB that go in and out."""
+
 
 FORGET_PEAK = "5"
 """What the kernel's `clear_refs` takes for "begin to look for the peak anew"."""
@@ -63,8 +76,9 @@ uvicorn.Server(config).run([listener])
 """
 
 
-def ask(port: int, request: bytes, seconds: float, connections: int) -> float:
-    """Requests a second, by so many connections that each ask again as soon as they are answered.
+def ask(port: int, request: bytes, seconds: float, connections: int) -> tuple[int, float]:
+    """How many requests were answered, in how many seconds, by so many connections that each ask
+    again as soon as they are answered.
 
     By plain sockets: a client that takes longer than the server would measure itself.
     """
@@ -79,7 +93,8 @@ def ask(port: int, request: bytes, seconds: float, connections: int) -> float:
             connection.sendall(request)
         answered, pending = 0, dict.fromkeys(sockets, b"")
         began = time.perf_counter()
-        while time.perf_counter() - began < seconds:
+        # On a busy machine a turn may be over before the first answer: it goes on until then.
+        while not answered or time.perf_counter() - began < seconds:
             for number, _ in ready.poll(1):
                 data = pending[number] + sockets[number].recv(65_536)
                 assert data.startswith(b"HTTP/1.1 200"), data[:200]
@@ -89,7 +104,7 @@ def ask(port: int, request: bytes, seconds: float, connections: int) -> float:
                 pending[number] = b""
                 answered += 1
                 sockets[number].sendall(request)
-        return answered / (time.perf_counter() - began)
+        return answered, time.perf_counter() - began
     finally:
         ready.close()
         for connection in sockets.values():
@@ -107,6 +122,8 @@ def bare_routes(body: bytes, directory: Path) -> Iterator[Served]:
     process = subprocess.Popen(
         [sys.executable, "-c", BARE, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         process.stdin.write(body)
         process.stdin.close()
@@ -125,16 +142,17 @@ def read_body(server: Served) -> bytes:
     return body
 
 
-def measure_rates(mine: Served, bare: Served, rounds: int, connections: int) -> dict[str, float]:
+def measure_rates(mine: Served, bare: Served, work: Work) -> dict[str, float]:
     rates: dict[str, list[float]] = {"ours": [], "theirs": []}
     used: dict[str, list[float]] = {"ours": [], "theirs": []}
-    for number in range(rounds + 1):
+    for number in range(work.rounds + 1):
         for who, server in (("theirs", bare), ("ours", mine)):
             before = server.processor_s()
-            rate = ask(server.port, request_of(server.port, server.token), SECONDS, connections)
+            request = request_of(server.port, server.token)
+            answered, took = ask(server.port, request, work.seconds, work.connections)
             if number:  # the first warms up
-                rates[who].append(rate)
-                used[who].append((server.processor_s() - before) / (rate * SECONDS) * 1e3)
+                rates[who].append(answered / took)
+                used[who].append((server.processor_s() - before) / answered * 1e3)
     faster = [a / b for a, b in zip(rates["ours"], rates["theirs"], strict=True)]
     dearer = [a / b for a, b in zip(used["ours"], used["theirs"], strict=True)]
     return {
@@ -168,14 +186,15 @@ def write_each(server: Served, numbers: range) -> tuple[float, list[float]]:
     return used / len(numbers) * 1e3, took
 
 
-def measure_writes(mine: Served, bare: Served) -> dict[str, float]:
-    """2,000 files are made, then written over, in turns of a hundred."""
+def measure_writes(mine: Served, bare: Served, work: Work) -> dict[str, float]:
+    """All files are made, then written over, in turns of a hundred."""
     used: dict[str, list[float]] = {"ours": [], "theirs": []}
     took: dict[str, list[float]] = {"ours": [], "theirs": []}
     for _ in range(2):
-        for begin in range(0, FILES, 100):
+        for begin in range(0, work.files, AT_ONCE):
             for who, server in (("theirs", bare), ("ours", mine)):
-                cpu_ms, times = write_each(server, range(begin, begin + 100))
+                numbers = range(begin, min(begin + AT_ONCE, work.files))
+                cpu_ms, times = write_each(server, numbers)
                 used[who].append(cpu_ms)
                 took[who] += times
     ratios = [mine / other for mine, other in zip(used["ours"], used["theirs"], strict=True)]
@@ -188,15 +207,15 @@ def measure_writes(mine: Served, bare: Served) -> dict[str, float]:
     }
 
 
-def measure_memory(url: str, token: str, pid: int) -> dict[str, float]:
+def measure_memory(server: Served, blocks: int) -> dict[str, float]:
     """What the server's memory peaks at above idle, in MiB, while a large file goes in and out."""
-    host, route = url.removeprefix("http://"), "/file/raw?path=large"
-    shown = {"authorization": f"Bearer {token}"}
+    host, route = server.url.removeprefix("http://"), "/file/raw?path=large"
+    shown, pid = {"authorization": f"Bearer {server.token}"}, server.pid
 
     def upload() -> None:
         connection = http.client.HTTPConnection(host)
-        size = {"content-length": str(len(BLOCK) * BLOCKS)}
-        connection.request("PUT", route, (BLOCK for _ in range(BLOCKS)), {**shown, **size})
+        size = {"content-length": str(len(BLOCK) * blocks)}
+        connection.request("PUT", route, (BLOCK for _ in range(blocks)), {**shown, **size})
         assert connection.getresponse().status in (200, 201)
         connection.close()
 
@@ -206,7 +225,7 @@ def measure_memory(url: str, token: str, pid: int) -> dict[str, float]:
         answer, received = connection.getresponse(), 0
         while block := answer.read(len(BLOCK)):
             received += len(block)
-        assert received == len(BLOCK) * BLOCKS
+        assert received == len(BLOCK) * blocks
         connection.close()
 
     rose = {}
@@ -224,28 +243,28 @@ def resident(pid: int, what: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
 
 
-def measure(place: Path, rounds: int, connections: int) -> dict[str, float]:
+def measure(place: Path, work: Work) -> dict[str, float]:
     root, plain = place / "root", place / "plain"
     for directory in (root, plain):
         for number in range(20):
             (directory / f"d{number:02}").mkdir(parents=True)
     (root / "small.txt").write_text("a line of text\n" * 64)
     with served(root, place / "state") as mine, bare_routes(read_body(mine), plain) as bare:
-        found = measure_rates(mine, bare, rounds, connections)
-        found |= measure_writes(mine, bare)
-        found |= measure_memory(mine.url, mine.token, mine.pid)
+        found = measure_rates(mine, bare, work)
+        found |= measure_writes(mine, bare, work)
+        found |= measure_memory(mine, work.blocks)
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=Work.rounds)
+    parser.add_argument("--connections", type=int, default=Work.connections)
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
     place = on_memory()
     try:
-        found = measure(place, options.rounds, options.connections)
+        found = measure(place, Work(rounds=options.rounds, connections=options.connections))
     finally:
         shutil.rmtree(place)
     for name, value in found.items():

@@ -21,16 +21,16 @@ import tempfile
 import time
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import bailiwick
+from bailiwick.operations import Access
 
 FILES = 10_000
 PER_DIRECTORY = 100
 PACKED = 100
 """Files in what npm and pip install."""
-OVER_PLAIN_MS_MAX = 40.0
-WITH_CHANGES_MS_MAX = 60.0
 
 
 def main() -> int:
@@ -45,8 +45,8 @@ def main() -> int:
         found: dict[str, Any] = {"load_when_begun": round(load, 1), "processors": processors}
         if load > processors:
             found["busy"] = "others wanted the machine: go by the processor's time, not the clock's"
-        found |= asyncio.run(_started(place, asked.rounds))
-        found["all_files_changed_by_one_command"] = asyncio.run(_all_changed(place))
+        found |= asyncio.run(started(place, asked.rounds, FILES))
+        found["all_files_changed_by_one_command"] = asyncio.run(all_changed(place, FILES))
         found["mounted"] = _mounted(place, asked.mounted_rounds)
     text = json.dumps(found, indent=1, ensure_ascii=False)
     print(text)
@@ -58,16 +58,17 @@ def main() -> int:
 # --- in the sandbox ------------------------------------------------------------------------------
 
 
-def _plant(top: pathlib.Path) -> None:
-    for number in range(FILES // PER_DIRECTORY):
+def _plant(top: pathlib.Path, files: int) -> None:
+    for number in range(files // PER_DIRECTORY):
         directory = top / f"d{number}"
         directory.mkdir(parents=True)
         for name in range(PER_DIRECTORY):
             (directory / f"f{name}.txt").write_text(f"{number} {name}\n")
 
 
-async def _started(place: pathlib.Path, rounds: int) -> dict[str, Any]:
-    _plant(place / "tree")
+async def started(place: pathlib.Path, rounds: int, files: int) -> dict[str, Any]:
+    """What it takes to start a command, each way, on a tree of so many files."""
+    _plant(place / "tree", files)
     async with (
         bailiwick.open(place / "tree", state_dir=str(place / "state")) as fs,
         fs.session() as session,
@@ -99,7 +100,7 @@ async def _started(place: pathlib.Path, rounds: int) -> dict[str, Any]:
         taken, processor = await _in_turns(contenders, rounds)
     plain_s = taken["plain"]
     return {
-        "files_in_the_tree": FILES,
+        "files_in_the_tree": files,
         "rounds": rounds,
         "plain_subprocess_ms": _ms(statistics.median(plain_s)),
         **{
@@ -116,20 +117,18 @@ async def _started(place: pathlib.Path, rounds: int) -> dict[str, Any]:
         "untouched_ms_over_plain_quietest": _quietest(taken["untouched"], plain_s),
         "changing_ms_over_plain_quietest": _quietest(taken["changing"], plain_s),
         "under_rules_ms_over_plain_quietest": _quietest(taken["under_rules"], plain_s),
-        "untouched_ms_bar": OVER_PLAIN_MS_MAX,
-        "changing_ms_bar": WITH_CHANGES_MS_MAX,
     }
 
 
 ALL = {
     "rewritten": "find . -name 'f*' -exec sed -i s/^/x/ {} +",
     "removed": "rm -rf d*",
-    "created": "for n in $(seq 100); do mkdir d$n; for m in $(seq 100); do echo $n > d$n/f$m; done;"
-    " done",
+    "created": "for n in $(seq {directories}); do mkdir d$n;"
+    " for m in $(seq 100); do echo $n > d$n/f$m; done; done",
 }
 
 
-async def _all_changed(place: pathlib.Path) -> dict[str, float]:
+async def all_changed(place: pathlib.Path, files: int) -> dict[str, float]:
     """Seconds, and those of the processor, for commands that change every file, in a directory with
     history; and for the first and second command in an overlay of it."""
     found: dict[str, float] = {}
@@ -143,10 +142,10 @@ async def _all_changed(place: pathlib.Path) -> dict[str, float]:
         found[f"{name}_s"] = round(time.perf_counter() - began, 2)
         found[f"{name}_s_of_processor"] = round(time.process_time() - used, 2)
 
-    _plant(place / "all")
+    _plant(place / "all", files)
     async with bailiwick.open(place / "all", state_dir=state, history="on") as fs:
         for name, shell in ALL.items():
-            await timed(name, fs, shell)
+            await timed(name, fs, shell.replace("{directories}", str(files // PER_DIRECTORY)))
     async with bailiwick.open(f"overlay:{place / 'all'}", state_dir=state) as fs:
         for name in ("first_in_overlay", "second_in_overlay"):
             await timed(name, fs, "true")
@@ -182,7 +181,8 @@ async def _ruled(place: pathlib.Path) -> AsyncIterator[Any]:
     """The tree as an agent has it, under rules about paths: those, and the protective ones."""
     file = place / "bailiwick.toml"
     file.write_text(RULES.format(tree=str(place / "tree")))
-    agent, access = bailiwick.AgentRun("bench", "1"), {"read", "list", "metadata", "execute"}
+    agent = bailiwick.AgentRun("bench", "1")
+    access: set[Access] = {"read", "list", "metadata", "execute"}
     opening = bailiwick.Authority.from_config(file, state_dir=str(place / "ruled"))
     async with opening as authority:
         yield await authority.request_root(agent, "workspace:demo", access, "to measure")
@@ -283,7 +283,7 @@ def _work(source: pathlib.Path, work: pathlib.Path) -> Iterator[tuple[str, float
     yield timed("git commit", lambda: _git(clone, "commit", "-qam", "changed"))
     yield timed("make", lambda: subprocess.run(["make", "-s"], cwd=clone, check=True))
     for mode in ("delete", "wal"):
-        yield timed(f"SQLite, 20 commits, journal {mode}", lambda mode=mode: _sqlite(work, mode))
+        yield timed(f"SQLite, 20 commits, journal {mode}", partial(_sqlite, work, mode))
     if shutil.which("npm"):
         _make_project(work)
         yield timed(f"npm ci, {PACKED} files", lambda: _npm(work / "app", "ci"))

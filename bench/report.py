@@ -1,16 +1,16 @@
 """The figures as a table for a terminal and as `bench/RESULTS.md`."""
 
-import json
 from typing import Any
 
-from bench.environment import ROOT
 from bench.figures import CaseFigures, Row, RunFigures, Verdict
 from bench.timing import TIMES
+from bench.trials import TRIALS
 
 _HEAD = """# Results
 
 Measured by `make bench`, which writes this file. Everyone is measured in one run on one machine, in
 turns; what counts are the ratios, since times differ from machine to machine and hour to hour.
+Whether the processor has instructions for SHA-256 changes ratios too: what is written is hashed.
 
 """
 
@@ -39,21 +39,6 @@ _METHOD = """
 | | version | |
 |---|---|---|
 """
-
-
-_TRIALS = (
-    ("http", "bench-fronts", "Small reads and writes over HTTP, and 1 GiB in and out"),
-    ("mcp", "bench-fronts", "Small files over MCP, beside the reference server"),
-    ("tokens", "bench-tokens", "What tools cost a model, in tokens"),
-    ("scale", "bench-scale", "As there is more of everything"),
-    ("programs", "bench-programs", "Programs in the sandbox, and in a mounted tree"),
-    ("soak", "soak", "A crowd at a server"),
-    ("attack", "attack", "Under a live attacker"),
-    ("crash", "crash", "Under kill -9"),
-    ("matrix", "matrix", "On each version of Python"),
-    ("coverage", "coverage", "What the fast part of the tests runs of the package"),
-    ("mutation", "mutation", "The core made wrong in one place at a time"),
-)
 
 
 def as_text(case: CaseFigures) -> str:
@@ -92,11 +77,11 @@ def as_markdown(run: RunFigures) -> str:
 
 def _bars(run: RunFigures) -> str:
     lines = ["\n## What was to be reached\n\n", "| | figure | measured | |\n|---|---|---|---|\n"]
-    for case in run["cases"]:
-        lines += [
-            f"| {case['title']} | {bar['text']} | {_value(bar)} | {_mark(bar)} |\n"
-            for bar in case["bars"]
-        ]
+    judged = [(case["title"], bar) for case in run["cases"] for bar in case["bars"]]
+    judged += [(trial.title, bar) for trial in TRIALS for bar in trial.verdicts()]
+    lines += [
+        f"| {title} | {bar['text']} | {_value(bar)} | {_mark(bar)} |\n" for title, bar in judged
+    ]
     return "".join(lines)
 
 
@@ -120,11 +105,11 @@ def _section(case: CaseFigures) -> str:
 def _trials() -> str:
     """The figures of what is run by itself, where it was run and they were kept."""
     parts = []
-    for name, target, title in _TRIALS:
-        file = ROOT / "bench" / f"{name}.json"
-        if file.exists():
-            found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            parts.append(f"\n## {title}\n\nFrom `make {target}`.\n\n{_as_table(found)}")
+    for trial in TRIALS:
+        found = trial.figures()
+        if found is not None:
+            shown = f"From `make {trial.target}`.\n\n{_as_table(found)}"
+            parts.append(f"\n## {trial.title}\n\n{shown}")
     return "".join(parts)
 
 
@@ -177,6 +162,8 @@ def _mark(bar: Verdict) -> str:
 def _value(bar: Verdict) -> str:
     if bar["value"] is None:
         return "-"
+    if not bar["unit"]:
+        return f"{bar['value']:.3g}"
     return _times(bar["value"]) if bar["unit"] == TIMES else f"{bar['value']:.1f}{bar['unit']}"
 
 

@@ -8,21 +8,30 @@ import json
 import logging
 import os
 import pathlib
-import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 
-from bench import chart, day, many, report, scratch
+from bench import chart, day, machine, many, report, scratch
 from bench.cases import all_cases
 from bench.environment import ROOT
-from bench.figures import CaseFigures, PeerFigures, RunFigures, Verdict, crashed, of_case
+from bench.figures import (
+    CaseFigures,
+    PeerFigures,
+    RunFigures,
+    Verdict,
+    crashed,
+    failed,
+    of_case,
+)
+from bench.hands import HANDS, Hand
 from bench.peers import PEERS, Peer
 from bench.peers.peer import Places
 from bench.timing import Case, measure
+from bench.trials import PEAK_MIB_MAX
 
 FIGURES = ROOT / "bench" / "results.json"
-PEAK_MIB_MAX = 64
 PEAK = "memory-peak"
 
 
@@ -55,6 +64,9 @@ def main() -> int:
     finally:
         for place in (places.memory, places.disk, places.state):
             shutil.rmtree(place)
+    if unknown := unmeasured(asked.only, figures["cases"]):
+        print(f"there is no case {', '.join(unknown)}", file=sys.stderr)
+        return 2
     if asked.only and asked.renew:
         figures = _renewed(json.loads(FIGURES.read_text(encoding="utf-8")), figures)
     if (not asked.only or asked.renew) and not asked.quick:
@@ -63,12 +75,19 @@ def main() -> int:
     return 1 if any(map(crashed, figures["cases"])) else 0
 
 
+def unmeasured(only: list[str] | None, cases: list[CaseFigures]) -> list[str]:
+    """Of the cases that were asked for, those that nobody has measured."""
+    return [key for key in only or () if key not in {case["key"] for case in cases}]
+
+
 def _renewed(last: RunFigures, figures: RunFigures) -> RunFigures:
-    """The last run with these cases before all others, and with the day of each."""
+    """The last run with these cases before all others, and with the day of each: on the same
+    machine, of which the newer knows more."""
     found = {case["key"]: case for case in figures["cases"]}
     cases = [case for case in last["cases"] if case["key"] not in found]
     date = f"{last['date']}; {', '.join(found)}: {figures['date']}" if found else last["date"]
-    return {**last, "date": date, "cases": [*found.values(), *cases]}
+    cases = [*found.values(), *cases]
+    return {**last, "date": date, "machine": figures["machine"], "cases": cases}
 
 
 def _write(figures: RunFigures) -> None:
@@ -80,11 +99,11 @@ def _write(figures: RunFigures) -> None:
 
 
 async def _run(places: Places, only: list[str] | None, *, quick: bool) -> RunFigures:
-    _fill(places, only)
+    fill(places, only)
     peers, described = await _opened(places)
     figures = RunFigures(
         date=dt.date.today().isoformat(),
-        machine=_machine(),
+        machine=machine.described(),
         places=f"{scratch.kind_of(places.memory)}; durable writes: {scratch.kind_of(places.disk)}",
         peers=described,
         cases=[],
@@ -94,18 +113,17 @@ async def _run(places: Places, only: list[str] | None, *, quick: bool) -> RunFig
 
     async def take(case: Case) -> None:
         if only is None or case.key in only:
-            measured = of_case(case, await measure(case, quick=quick))
+            rounds = max(case.rounds // 5, 1) if quick else case.rounds
+            measured = of_case(case, await measure(case, rounds))
             figures["cases"].append(measured)
             print(report.as_text(measured), flush=True)
 
     try:
         if only is None or any(key.startswith("many") for key in only):
             async with contextlib.AsyncExitStack() as stack:
-                hands = await many.opened(places.memory, places.state, stack)
-                durable = await many.opened_durably(places.disk, places.disk / "state", stack)
-                for case in many.many_cases(hands, durable, places.disk):
+                for case in await many_cases(places, HANDS, stack):
                     await take(case)
-        for case in all_cases(peers):
+        for case in all_cases(peers, places.sizes):
             await take(case)
     finally:
         for peer in peers:
@@ -116,23 +134,37 @@ async def _run(places: Places, only: list[str] | None, *, quick: bool) -> RunFig
             figures["cases"].insert(0, measured)
             print(report.as_text(measured), flush=True)
     if only is None or PEAK in only:
-        figures["cases"].append(_memory_peak(places, mib=64 if quick else 1024))
+        figures["cases"].append(memory_peak(places, mib=64 if quick else 1024))
         print(report.as_text(figures["cases"][-1]), flush=True)
     return figures
 
 
-def _fill(places: Places, only: list[str] | None) -> None:
+def fill(places: Places, only: list[str] | None = None) -> None:
+    """What these cases find, or all of them."""
+    sizes = places.sizes
     for place in (places.memory, places.disk):
-        scratch.fill(place)
-    places.tree.mkdir()
-    if only is None or any(key.startswith("grep") for key in only):
-        scratch.fill_tree(places.tree)
+        scratch.fill(place, sizes.listed)
+    wanted = only is None or any(key in only for key in ("grep", "grep-pattern"))
+    scratch.fill_tree(places.tree, sizes.searched_many if wanted else 0)
+    wanted = only is None or "grep-few" in only
+    scratch.fill_tree(places.few, sizes.searched_few if wanted else 0)
     if only is None or "stream-out" in only:
-        scratch.fill_large(places.memory)
+        scratch.fill_large(places.memory, sizes.large_chunks)
+
+
+async def many_cases(
+    places: Places, kinds: Iterable[type[Hand]], stack: contextlib.AsyncExitStack
+) -> Iterator[Case]:
+    """The cases of many files, with these hands and those that write durably."""
+    memory, disk, sizes = places.memory, places.disk, places.sizes
+    hands = await many.opened(kinds, memory, places.state, stack, sizes)
+    durable = [kind for kind, _ in many.DURABLE_HANDS]
+    durably = await many.opened(durable, disk, disk / "state", stack, sizes)
+    return many.many_cases(hands, durably, disk, sizes)
 
 
 async def _opened(places: Places) -> tuple[list[Peer], list[PeerFigures]]:
-    """Those that could be opened, and a word on each, also on those that could not."""
+    """Those that could be opened, and a word on each, also on those that could not. Our own can."""
     peers, described = [], []
     for kind in PEERS:
         peer, missing = kind(places), None
@@ -140,6 +172,8 @@ async def _opened(places: Places) -> tuple[list[Peer], list[PeerFigures]]:
             await peer.open()
             peers.append(peer)
         except Exception as error:
+            if kind.own:
+                raise
             missing = f"not measured ({type(error).__name__}: {error})"
         described.append(
             PeerFigures(
@@ -152,15 +186,17 @@ async def _opened(places: Places) -> tuple[list[Peer], list[PeerFigures]]:
     return peers, described
 
 
-def _memory_peak(places: Places, *, mib: int) -> CaseFigures:
+def memory_peak(places: Places, *, mib: int) -> CaseFigures:
     """The peak of a process that streams a gibibyte in and out."""
     chunks = mib * scratch.MiB // len(scratch.CHUNK)
     command = [sys.executable, "-m", "bench.memory_peak"]
     command += [str(places.memory), str(places.state), str(chunks)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     rose: dict[str, int] = json.loads(done.stdout) if done.returncode == 0 else {}
+    rows = []
     if done.returncode != 0:
         print(done.stderr, file=sys.stderr)
+        rows.append(failed("Bailiwick", (done.stderr.splitlines() or ["no word"])[-1]))
     bars = []
     for way in ("in", "out"):
         peak = rose[way] / scratch.MiB if way in rose else None
@@ -173,19 +209,8 @@ def _memory_peak(places: Places, *, mib: int) -> CaseFigures:
             )
         )
     return CaseFigures(
-        key=PEAK, title="Peak memory while streaming", note="", rounds=1, rows=[], bars=bars
+        key=PEAK, title="Peak memory while streaming", note="", rounds=1, rows=rows, bars=bars
     )
-
-
-def _machine() -> str:
-    """The machine in words that say nothing of whose it is."""
-    try:
-        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        memory = f"{pages / 1024**3:.0f} GiB memory, "
-    except (OSError, ValueError):
-        memory = ""
-    kernel = f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}"
-    return f"{os.cpu_count()} cores, {memory}{kernel}, CPython {platform.python_version()}"
 
 
 if __name__ == "__main__":

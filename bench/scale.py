@@ -8,29 +8,42 @@ the processor in all threads. What counts is the shape: flat, or nearly.
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 import json
 import pathlib
 import shutil
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import bailiwick
+from bailiwick import Authority, Scope
 from bailiwick.audit import Record
+from bailiwick.operations import Access
 from bench.scratch import SMALL, on_memory
 
 CALLS, TURNS = 100, 5
-ENTRIES = (10, 1_000, 100_000)
-RULES = (1, 100, 10_000)
-GRANTS = (10, 1_000)
-RECORDS = (1_000, 10_000, 100_000, 1_000_000)
-FOLLOWERS = (1, 50, 500)
-
-ACCESS = {"read", "metadata", "list", "write", "delete", "move", "watch"}
 
 
-async def cost_us(call: Callable[[int], Awaitable[Any]], calls: int = CALLS) -> float:
+@dataclasses.dataclass(frozen=True)
+class Curves:
+    """Where each curve is measured."""
+
+    entries: tuple[int, ...] = (10, 1_000, 100_000)
+    rules: tuple[int, ...] = (1, 100, 10_000)
+    grants: tuple[int, ...] = (10, 1_000)
+    records: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    followers: tuple[int, ...] = (1, 50, 500)
+
+
+ACCESS: set[Access] = {"read", "metadata", "list", "write", "delete", "move", "watch"}
+AGAIN = bailiwick.AgentRun("bench", "2")
+"""Who asks for a root that another has already."""
+
+
+async def cost_us(call: Callable[[int], Awaitable[Any]], calls: int | None = None) -> float:
     """µs of the processor for one call: the quietest of a few turns."""
+    calls = CALLS if calls is None else calls
     for number in range(min(calls, 20)):
         await call(number)
     best = float("inf")
@@ -42,33 +55,35 @@ async def cost_us(call: Callable[[int], Awaitable[Any]], calls: int = CALLS) -> 
     return round(best * 1e6, 1)
 
 
-async def in_directories(place: pathlib.Path) -> list[dict[str, Any]]:
+async def in_directories(place: pathlib.Path, curve: tuple[int, ...]) -> list[dict[str, Any]]:
     rows = []
-    for entries in ENTRIES:
+    for entries in curve:
+        names = [f"d/{number:06}.txt" for number in range(entries)]
         root = place / f"entries{entries}"
         (root / "d").mkdir(parents=True)
-        for number in range(entries):
-            (root / "d" / f"{number:06}.txt").write_bytes(SMALL)
+        for name in names:
+            (root / name).write_bytes(SMALL)
         async with bailiwick.open(
             root, durability="rename", state_dir=str(place / "state")
         ) as scope:
-            rows.append(
-                {
-                    "entries in the directory": f"{entries:,}",
-                    "read": await cost_us(
-                        lambda n, top=entries: scope.read_bytes(f"d/{n % top:06}.txt")
-                    ),
-                    "stat": await cost_us(lambda n, top=entries: scope.stat(f"d/{n % top:06}.txt")),
-                    "create": await cost_us(lambda n: scope.write_bytes(f"d/new{n:06}.txt", SMALL)),
-                    "list, 10 of them": await cost_us(lambda _: scope.list("d", limit=10), 3),
-                }
-            )
+            rows.append({"entries in the directory": f"{entries:,}", **await _each(scope, names)})
         shutil.rmtree(root)
     return rows
 
 
+async def _each(scope: Scope, names: list[str]) -> dict[str, float]:
+    return {
+        "read": await cost_us(lambda n: scope.read_bytes(names[n % len(names)])),
+        "stat": await cost_us(lambda n: scope.stat(names[n % len(names)])),
+        "create": await cost_us(lambda n: scope.write_bytes(f"d/new{n:06}.txt", SMALL)),
+        "list, 10 of them": await cost_us(lambda _: scope.list("d", limit=10), 3),
+    }
+
+
 @contextlib.asynccontextmanager
-async def governed(place: pathlib.Path, name: str, rules: int = 0, grants: int = 0) -> Any:
+async def governed(
+    place: pathlib.Path, name: str, rules: int = 0, grants: int = 0
+) -> AsyncIterator[tuple[Authority, Scope]]:
     """An authority of a configuration, and an agent's scope under it."""
     root, config = place / name / "root", place / name / "bailiwick.toml"
     root.mkdir(parents=True)
@@ -94,29 +109,28 @@ async def governed(place: pathlib.Path, name: str, rules: int = 0, grants: int =
         yield authority, await authority.request_root(agent, "workspace:r", ACCESS, "measuring")
 
 
-async def _both(scope: Any) -> dict[str, float]:
+async def _both(scope: Scope) -> dict[str, float]:
     return {
         "read": await cost_us(lambda n: scope.read_bytes(f"{n % CALLS:03}.txt")),
         "write": await cost_us(lambda n: scope.write_bytes(f"{n % CALLS:03}.txt", SMALL)),
     }
 
 
-async def under_rules(place: pathlib.Path) -> list[dict[str, Any]]:
+async def under_rules(place: pathlib.Path, curve: tuple[int, ...]) -> list[dict[str, Any]]:
     rows = []
-    for rules in RULES:
+    for rules in curve:
         async with governed(place, f"rules{rules}", rules=rules) as (_, scope):
             rows.append({"rules": f"{rules:,}", **await _both(scope)})
     return rows
 
 
-async def among_grants(place: pathlib.Path) -> list[dict[str, Any]]:
+async def among_grants(place: pathlib.Path, curve: tuple[int, ...]) -> list[dict[str, Any]]:
     rows = []
-    for grants in GRANTS:
+    for grants in curve:
         async with governed(place, f"grants{grants}", grants=grants) as (authority, scope):
-            agent = bailiwick.AgentRun("bench", "2")
 
-            async def ask(_: int, authority: Any = authority, agent: Any = agent) -> None:
-                lent = await authority.request_root(agent, "workspace:r", {"read"}, "measuring")
+            async def ask(_: int, authority: Authority = authority) -> None:
+                lent = await authority.request_root(AGAIN, "workspace:r", {"read"}, "measuring")
                 await lent.aclose()
 
             rows.append(
@@ -129,15 +143,13 @@ async def among_grants(place: pathlib.Path) -> list[dict[str, Any]]:
     return rows
 
 
-async def over_records(place: pathlib.Path, most: int) -> list[dict[str, Any]]:
+async def over_records(place: pathlib.Path, curve: tuple[int, ...]) -> list[dict[str, Any]]:
     rows, there = [], 0
     async with governed(place, "records") as (authority, scope):
         ledger = authority._books.ledger
         await scope.read_bytes("000.txt")
         record: Record = ledger.records()[-1]
-        for records in RECORDS:
-            if records > most:
-                break
+        for records in curve:
             while there < records:
                 step = min(20_000, records - there)
                 for _ in range(step):
@@ -154,19 +166,19 @@ async def over_records(place: pathlib.Path, most: int) -> list[dict[str, Any]]:
     return rows
 
 
-async def with_followers(place: pathlib.Path) -> list[dict[str, Any]]:
+async def with_followers(place: pathlib.Path, curve: tuple[int, ...]) -> list[dict[str, Any]]:
     rows = []
-    for followers in FOLLOWERS:
+    for followers in curve:
         async with governed(place, f"followers{followers}") as (_, scope):
 
-            async def follow(scope: Any = scope) -> None:
+            async def follow(scope: Scope = scope) -> None:
                 async for _ in scope.watch("."):
                     pass
 
             tasks = [asyncio.create_task(follow()) for _ in range(followers)]
             await asyncio.sleep(0.5)
 
-            async def write(number: int, scope: Any = scope) -> None:
+            async def write(number: int, scope: Scope = scope) -> None:
                 await scope.write_bytes(f"{number % CALLS:03}.txt", SMALL)
                 for _ in range(4):  # the feed hears of it, then they do
                     await asyncio.sleep(0)
@@ -178,14 +190,14 @@ async def with_followers(place: pathlib.Path) -> list[dict[str, Any]]:
     return rows
 
 
-async def measure(place: pathlib.Path, records: int) -> dict[str, Any]:
+async def measure(place: pathlib.Path, curves: Curves) -> dict[str, Any]:
     found: dict[str, Any] = {"unit": "µs of the processor for one call"}
     for name, curve in (
-        ("in_a_directory", in_directories(place)),
-        ("under_rules", under_rules(place)),
-        ("among_grants", among_grants(place)),
-        ("with_followers_of_the_feed", with_followers(place)),
-        ("with_a_ledger", over_records(place, records)),
+        ("in_a_directory", in_directories(place, curves.entries)),
+        ("under_rules", under_rules(place, curves.rules)),
+        ("among_grants", among_grants(place, curves.grants)),
+        ("with_followers_of_the_feed", with_followers(place, curves.followers)),
+        ("with_a_ledger", over_records(place, curves.records)),
     ):
         found[name] = await curve
         print(name, *found[name], sep="\n", flush=True)
@@ -197,9 +209,10 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000, help="in the ledger, at most")
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
+    records = tuple(count for count in Curves.records if count <= options.records)
     place = on_memory()
     try:
-        found = asyncio.run(measure(place, options.records))
+        found = asyncio.run(measure(place, Curves(records=records)))
     finally:
         shutil.rmtree(place)
     if options.json is not None:

@@ -1,5 +1,6 @@
 """The places that are measured on, and what lies in them: the same bytes in every run."""
 
+import dataclasses
 import os
 import pathlib
 import random
@@ -15,16 +16,44 @@ EDITED = "".join(f"line {n:04}: nothing to see here\n" for n in range(120)) + "a
 """Four kilobytes of text with one word to edit at the end."""
 
 CHUNK = random.Random(1).randbytes(256 * KiB)
-LARGE_CHUNKS = 256
-"""64 MiB are streamed in chunks of 256 KiB, the size that Bailiwick uses itself."""
+"""What streams come in: the size that Bailiwick uses itself."""
 
-LISTED = 1000
-TREE_FILES = 20_000
-TREE_FOLDERS = 200
+FOLDER_FILES = 100
+"""In each folder of a tree that is searched."""
+
 NEEDLE = "needle_in_the_haystack"
 NEEDLES = 20
 TICKET = r"[A-Z]{4}-[0-9]{6}-[a-z]{3}"
 """A pattern without a literal to search for first. It fits the needles' lines only."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """How much there is of everything: as measured, unless it is only to be seen that it runs."""
+
+    listed: int = 1_000
+    searched_few: int = 2_000
+    searched_many: int = 20_000
+    large_chunks: int = 256
+    """64 MiB are streamed."""
+    trees: tuple[int, int] = (1_000, 100_000)
+    """Files of the trees that are forked, moved, removed and compared."""
+    touched: int = 2_000
+    """Different files that are touched once each, in twenty directories."""
+    edited: int = 500
+    sources: int = 2_000
+    """Files of the agent's day, in 120 directories."""
+    days: int = 15
+    searched_days: int = 2
+    """So many times the steps of a day, on ever other files: what is left of 2,000. Searching takes
+    most of a day, so few of those say as much."""
+
+    @property
+    def large(self) -> int:
+        return self.large_chunks * len(CHUNK)
+
+
+AS_MEASURED = Sizes()
 
 
 def on_memory() -> pathlib.Path:
@@ -57,42 +86,41 @@ def kind_of(place: pathlib.Path) -> str:
     return max(holding)[1] if holding else "unknown"
 
 
-def fill(place: pathlib.Path) -> None:
-    """What the small cases need: a file, a file to edit, a directory of 1,000 entries."""
+def fill(place: pathlib.Path, listed: int) -> None:
+    """What the small cases need: a file, and a directory of so many entries."""
     docs = place / "docs"
     docs.mkdir()
     (docs / "small.txt").write_bytes(SMALL)
     many = place / "many"
     many.mkdir()
-    for n in range(LISTED):
+    for n in range(listed):
         (many / f"entry-{n:04}.txt").write_bytes(b"x" * (n % 100))
 
 
-def fill_large(place: pathlib.Path) -> None:
+def fill_large(place: pathlib.Path, chunks: int) -> None:
     with open(place / "large.bin", "wb") as file:
-        file.writelines(CHUNK for _ in range(LARGE_CHUNKS))
+        file.writelines(CHUNK for _ in range(chunks))
 
 
-def fill_tree(place: pathlib.Path) -> None:
-    """20,000 files, about 227 MB: source-like text, and one binary file in a hundred.
-
-    The needle is in 20 of them, a line each.
+def fill_tree(place: pathlib.Path, files: int) -> None:
+    """So many files, 20,000 of which are about 227 MB: source-like text, and one binary file in a
+    hundred. The needle is in 20 of them, a line each.
     """
+    place.mkdir()
     rng = random.Random(2)
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz_", k=k)) for k in range(3, 12)] * 40
     words += ["return", "self", "import", "(value)", "=", "==", "if", "else:", "[0]", "None", "{}"]
     # Lines are drawn from a pool: two hundred million random letters would take minutes.
     pool = ["    " * rng.randrange(4) + " ".join(rng.choices(words, k=9)) for _ in range(4000)]
-    with_needle = set(rng.sample(range(TREE_FILES), NEEDLES))
-    per_folder = TREE_FILES // TREE_FOLDERS
-    for n in range(TREE_FILES):
-        folder = place / f"package_{n // per_folder:03}"
-        if n % per_folder == 0:
+    with_needle = set(rng.sample(range(files), min(NEEDLES, files)))
+    for n in range(files):
+        folder = place / f"package_{n // FOLDER_FILES:03}"
+        if n % FOLDER_FILES == 0:
             folder.mkdir()
-        if n % per_folder == per_folder - 1 and n not in with_needle:
+        if n % FOLDER_FILES == FOLDER_FILES - 1 and n not in with_needle:
             (folder / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0" + rng.randbytes(8 * KiB))
             continue
         lines = rng.choices(pool, k=rng.randrange(72, 224))
         if n in with_needle:
             lines.insert(len(lines) // 2, f"    {NEEDLE} = 'ABCD-{n:06}-xyz'")
-        (folder / f"module_{n % per_folder:03}.py").write_text("\n".join(lines) + "\n")
+        (folder / f"module_{n % FOLDER_FILES:03}.py").write_text("\n".join(lines) + "\n")

@@ -45,15 +45,24 @@ class Bar:
     contender: str
     against: str
     at_most: float
-    kind: Literal["ratio", "extra_ms"] = "ratio"
+    kind: Literal["ratio", "extra_ms", "ms"] = "ratio"
+    """``ms`` is held against nobody: what the contender takes at most."""
+    own: bool = False
+    """Nobody asked for it but ourselves."""
 
     @property
     def text(self) -> str:
+        return f"{self.contender}: {self._figure}{' (our own bar)' if self.own else ''}"
+
+    @property
+    def _figure(self) -> str:
+        if self.kind == "ms":
+            return f"≤ {self.at_most:g} ms"
         if self.kind == "extra_ms":
-            return f"{self.contender}: ≤ {self.at_most:g} ms over {self.against}"
+            return f"≤ {self.at_most:g} ms over {self.against}"
         if self.at_most == 1:
-            return f"{self.contender}: faster than {self.against}"
-        return f"{self.contender}: ≤ {self.at_most:g}{TIMES} {self.against}"
+            return f"faster than {self.against}"
+        return f"≤ {self.at_most:g}{TIMES} {self.against}"
 
 
 @dataclass(frozen=True)
@@ -104,9 +113,9 @@ class Timed:
         return statistics.median(both) / 1000
 
 
-async def measure(case: Case, *, quick: bool) -> list[Timed]:
-    """The times of all contenders of a case; in a fifth of the rounds where it is to be quick."""
-    rounds = max(case.rounds // 5, 1) if quick else case.rounds
+async def measure(case: Case, rounds: int | None = None) -> list[Timed]:
+    """The times of all contenders of a case, in as many rounds as it wants or as it is given."""
+    rounds = case.rounds if rounds is None else rounds
     timed = [Timed(contender.name, contender.ours) for contender in case.contenders]
     sizes = [
         await _warmed_up(case, contender, times)

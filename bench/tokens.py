@@ -8,7 +8,6 @@ o200k, by a package of npm that ships its vocabulary. Plain is what `cat`, `grep
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.mcp import Dialect, ReferenceDialect, Server, reference
+from bench.mcp_servers import Dialect, ReferenceDialect, Server, reference
+from bench.npm import installed
 from bench.servers import python
 
 PACKAGE = "gpt-tokenizer"
@@ -44,25 +44,12 @@ def counted(texts: dict[str, str]) -> dict[str, int]:
     """The tokens of each text."""
     given = json.dumps(list(texts.values())).encode()
     done = subprocess.run(
-        ["node", "-e", COUNT, str(tokenizer())], input=given, capture_output=True, check=True
+        ["node", "-e", COUNT, str(installed(PACKAGE, VERSION))],
+        input=given,
+        capture_output=True,
+        check=True,
     )
     return dict(zip(texts, json.loads(done.stdout), strict=True))
-
-
-def tokenizer() -> Path:
-    """Where the tokenizer lies, installed if need be."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    place = Path(os.environ.get("BAILIWICK_NPM") or os.path.join(cache, "bailiwick", "npm-tokens"))
-    folder = place / "node_modules" / PACKAGE
-    if not folder.exists():
-        place.mkdir(parents=True, exist_ok=True)
-        wanted = f"{PACKAGE}@{VERSION}"
-        subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(place), wanted],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-    return folder
 
 
 def make_tree(root: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.peers.peer import Contenders, Peer
 from bench.peers.plain import interpreter
-from bench.scratch import CHUNK, LARGE_CHUNKS, LISTED, SMALL
+from bench.scratch import CHUNK, SMALL
 from bench.timing import Contender
 
 
@@ -20,7 +20,7 @@ class AgentFs(Peer):
         self._agent = await AgentFS.open(AgentFSOptions(id="bench", path=path))
         self._fs = files = self._agent.fs
         await files.write_file("/docs/small.txt", SMALL)
-        for n in range(LISTED):
+        for n in range(self.places.sizes.listed):
             await files.write_file(f"/many/entry-{n:04}.txt", b"x" * (n % 100))
 
     async def close(self) -> None:
@@ -72,7 +72,7 @@ class AgentFs(Peer):
         )
 
     def stream_in(self) -> Contenders:
-        whole = CHUNK * LARGE_CHUNKS
+        whole = CHUNK * self.places.sizes.large_chunks
         yield Contender(
             "agentfs-sdk write_file",
             lambda: self._fs.write_file("/large.bin", whole),
@@ -86,7 +86,7 @@ class AgentFs(Peer):
         async def read() -> Any:
             nonlocal written
             if not written:  # in the first call, which is not timed
-                await self._fs.write_file("/large.bin", CHUNK * LARGE_CHUNKS)
+                await self._fs.write_file("/large.bin", CHUNK * self.places.sizes.large_chunks)
                 written = True
             return await self._fs.read_file("/large.bin", encoding=None)
 

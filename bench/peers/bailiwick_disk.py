@@ -1,19 +1,26 @@
 """Bailiwick on a directory, through `Scope`: grant, lookup, policy, audit and hash included."""
 
 import contextlib
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from bailiwick.paths import parse
 from bench.peers.peer import Contenders, Peer, there_and_back
 from bench.peers.plain import interpreter
-from bench.scratch import CHUNK, EDITED, LARGE_CHUNKS, NEEDLE, SMALL, TICKET
+from bench.scratch import CHUNK, EDITED, NEEDLE, SMALL, TICKET
 from bench.timing import Contender
+
+if TYPE_CHECKING:
+    from bailiwick import Scope
+    from bailiwick.search.results import GrepResult
 
 READ_BYTES = "Bailiwick read_bytes"
 READ_TEXT = "Bailiwick read_text"
 WRITE_BYTES = "Bailiwick write_bytes"
 WRITE_TEXT = "Bailiwick write_text"
 LIST = "Bailiwick list"
+STREAM_IN = "Bailiwick write_stream"
+STREAM_OUT = "Bailiwick stream"
 GREP = "Bailiwick grep, matches"
 GREP_SKIPPED = "Bailiwick grep, with skipped lists"
 IMPORT = "import bailiwick"
@@ -22,13 +29,18 @@ BARE_STORE = "Bailiwick's disk store alone"
 GOVERNED = "Bailiwick read_bytes, an agent under an authority"
 
 
-def ours(name: str, call: Any, answer: Any = None) -> Contender:
+def ours(
+    name: str,
+    call: Callable[[], Awaitable[Any]],
+    answer: Callable[[Any], object] | None = None,
+) -> Contender:
     """A verb of `Scope`, awaited."""
     return Contender(name, call, awaits=True, ours=True, answer=answer)
 
 
 class BailiwickDisk(Peer):
     name = "Bailiwick"
+    own = True
     remark = "confined by descriptors, atomic, recorded; writes and texts hashed"
 
     async def open(self) -> None:
@@ -38,10 +50,11 @@ class BailiwickDisk(Peer):
         self._version = getattr(bailiwick, "__version__", "")
         self._closing = stack = contextlib.AsyncExitStack()
         enter = stack.enter_async_context
-        memory, disk, tree = self.places.memory, self.places.disk, self.places.tree
+        memory, disk = self.places.memory, self.places.disk
         self._fast = await enter(bailiwick.open(memory, durability="rename", state_dir=state))
         self._full = await enter(bailiwick.open(disk, durability="full", state_dir=state))
-        self._tree = await enter(bailiwick.open(tree, durability="rename", state_dir=state))
+        self._tree = await enter(bailiwick.open(self.places.tree, state_dir=state))
+        self._few = await enter(bailiwick.open(self.places.few, state_dir=state))
         self._governed = await enter(bailiwick.Authority.open(state_dir=f"{state}/authority"))
         await self._governed.add_root(
             "workspace:bench", str(memory), trusted=True, durability="rename"
@@ -112,11 +125,11 @@ class BailiwickDisk(Peer):
         yield ours("Bailiwick edit", edit)
 
     def stream_in(self) -> Contenders:
-        def chunks() -> Any:
-            return (CHUNK for _ in range(LARGE_CHUNKS))
+        def chunks() -> Iterator[bytes]:
+            return (CHUNK for _ in range(self.places.sizes.large_chunks))
 
         scope = self._fast
-        yield ours("Bailiwick write_stream", lambda: scope.write_stream("ours.bin", chunks()))
+        yield ours(STREAM_IN, lambda: scope.write_stream("ours.bin", chunks()))
 
     def stream_out(self) -> Contenders:
         async def read() -> int:
@@ -125,18 +138,21 @@ class BailiwickDisk(Peer):
                 size += len(chunk)
             return size
 
-        yield ours("Bailiwick stream", read, int)
+        yield ours(STREAM_OUT, read, int)
+
+    def grep_few(self) -> Contenders:
+        yield from self._grep(self._few, NEEDLE, literal=True)
 
     def grep_literal(self) -> Contenders:
-        yield from self._grep(NEEDLE, literal=True)
+        yield from self._grep(self._tree, NEEDLE, literal=True)
 
     def grep_pattern(self) -> Contenders:
-        yield from self._grep(TICKET, literal=False)
+        yield from self._grep(self._tree, TICKET, literal=False)
 
-    def _grep(self, pattern: str, *, literal: bool) -> Contenders:
-        grep = self._tree.grep
+    def _grep(self, scope: "Scope", pattern: str, *, literal: bool) -> Contenders:
+        grep = scope.grep
 
-        def found(result: Any) -> int:
+        def found(result: "GrepResult") -> int:
             return len(result.matches)
 
         yield ours(GREP, lambda: grep(pattern, literal=literal, report_skipped=False), found)

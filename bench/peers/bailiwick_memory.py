@@ -9,6 +9,7 @@ from bench.scratch import SMALL
 
 class BailiwickMemory(Peer):
     name = "Bailiwick in memory"
+    own = True
     remark = "recorded; the same answers as on a directory"
 
     async def open(self) -> None:

@@ -1,12 +1,15 @@
 """deepagents' `FilesystemBackend`, in its confined mode, called directly and not through a tool."""
 
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.peers.peer import Contenders, Peer, there_and_back
 from bench.peers.plain import interpreter
 from bench.scratch import EDITED, NEEDLE, SMALL
 from bench.timing import Contender
+
+if TYPE_CHECKING:
+    from deepagents.backends import FilesystemBackend
 
 
 def _checked(result: Any) -> Any:
@@ -24,6 +27,7 @@ class DeepAgents(Peer):
 
         self._disk = FilesystemBackend(root_dir=self.places.memory, virtual_mode=True)
         self._tree = FilesystemBackend(root_dir=self.places.tree, virtual_mode=True)
+        self._few = FilesystemBackend(root_dir=self.places.few, virtual_mode=True)
 
     def version(self) -> str:
         return version("deepagents")
@@ -53,9 +57,14 @@ class DeepAgents(Peer):
         )
         yield Contender("deepagents edit", edit)
 
+    def grep_few(self) -> Contenders:
+        yield self._grep(self._few)
+
     def grep_literal(self) -> Contenders:
-        tree = self._tree
-        yield Contender(
+        yield self._grep(self._tree)
+
+    def _grep(self, tree: "FilesystemBackend") -> Contender:
+        return Contender(
             "deepagents grep",
             lambda: tree.grep(NEEDLE, "/"),
             answer=lambda got: len(_checked(got).matches),

@@ -4,7 +4,7 @@ from typing import Any
 
 from bench.peers.peer import Contenders, Peer
 from bench.peers.plain import interpreter
-from bench.scratch import CHUNK, LARGE_CHUNKS, SMALL
+from bench.scratch import CHUNK, SMALL
 from bench.timing import Contender
 
 CAT_FILE = "fsspec cat_file"
@@ -54,7 +54,7 @@ class FsspecLocal(Peer):
 
         def write() -> None:
             with self._local.open(path, "wb") as file:
-                for _ in range(LARGE_CHUNKS):
+                for _ in range(self.places.sizes.large_chunks):
                     file.write(CHUNK)
 
         yield Contender("fsspec open().write()", write)

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from bench.scratch import AS_MEASURED, Sizes
 from bench.timing import Contender
 
 Contenders = Iterator[Contender]
@@ -13,21 +14,35 @@ Contenders = Iterator[Contender]
 class Places:
     """The directories of one run."""
 
-    def __init__(self, memory: pathlib.Path, disk: pathlib.Path, state: pathlib.Path) -> None:
+    def __init__(
+        self,
+        memory: pathlib.Path,
+        disk: pathlib.Path,
+        state: pathlib.Path,
+        sizes: Sizes = AS_MEASURED,
+    ) -> None:
         self.memory = memory
         self.disk = disk
         self.state = state
+        self.sizes = sizes
 
     @property
     def tree(self) -> pathlib.Path:
-        """Where the files lie that are searched."""
+        """Where the many files lie that are searched."""
         return self.memory / "tree"
+
+    @property
+    def few(self) -> pathlib.Path:
+        """Where the few files lie that are searched."""
+        return self.memory / "few"
 
 
 class Peer:
     """One library, opened on the places of a run."""
 
     name: ClassVar[str]
+    own: ClassVar[bool] = False
+    """Whether it is ours, or needs nothing but what we need."""
     remark: ClassVar[str]
     """What its figures do and do not include."""
 
@@ -75,6 +90,10 @@ class Peer:
         yield from ()
 
     def stream_out(self) -> Contenders:
+        yield from ()
+
+    def grep_few(self) -> Contenders:
+        """A word in the few files."""
         yield from ()
 
     def grep_literal(self) -> Contenders:

@@ -2,13 +2,14 @@
 
 import hashlib
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 
 from bench.peers.peer import Contenders, Peer, there_and_back
-from bench.scratch import CHUNK, EDITED, LARGE_CHUNKS, NEEDLE, SMALL, TICKET
+from bench.scratch import CHUNK, EDITED, NEEDLE, SMALL, TICKET
 from bench.timing import Contender
 
 PLAIN = "plain open()"
@@ -22,6 +23,7 @@ INTERPRETER = "python -c pass"
 
 class Plain(Peer):
     name = "plain"
+    own = True
     remark = "no confinement, not atomic, no hash"
 
     def version(self) -> str:
@@ -83,16 +85,16 @@ class Plain(Peer):
         yield Contender(PLAIN_EDIT, there_and_back(edit))
 
     def stream_in(self) -> Contenders:
-        path = str(self.places.memory / "plain.bin")
+        path, chunks = str(self.places.memory / "plain.bin"), self.places.sizes.large_chunks
 
         def write() -> None:
             with open(path, "wb") as file:
-                file.writelines(CHUNK for _ in range(LARGE_CHUNKS))
+                file.writelines(CHUNK for _ in range(chunks))
 
         def write_hashed() -> None:
             digest = hashlib.sha256()
             with open(path, "wb") as file:
-                for _ in range(LARGE_CHUNKS):
+                for _ in range(chunks):
                     file.write(CHUNK)
                     digest.update(CHUNK)
 
@@ -111,19 +113,21 @@ class Plain(Peer):
 
         yield Contender(PLAIN, read, answer=int)
 
+    def grep_few(self) -> Contenders:
+        yield Contender(RIPGREP, self._ripgrep(self.places.few, "-F", NEEDLE), answer=int)
+
     def grep_literal(self) -> Contenders:
-        yield Contender(RIPGREP, self._ripgrep("-F", NEEDLE), answer=int)
+        yield Contender(RIPGREP, self._ripgrep(self.places.tree, "-F", NEEDLE), answer=int)
 
     def grep_pattern(self) -> Contenders:
-        yield Contender(RIPGREP, self._ripgrep(TICKET), answer=int)
+        yield Contender(RIPGREP, self._ripgrep(self.places.tree, TICKET), answer=int)
 
-    def _ripgrep(self, *pattern: str) -> Callable[[], int]:
+    def _ripgrep(self, tree: pathlib.Path, *pattern: str) -> Callable[[], int]:
         """Ripgrep on everything, as Bailiwick looks at everything here: matching lines."""
         program = shutil.which("rg")
         if program is None:
             raise FileNotFoundError("rg is not installed")
         command = [program, "--no-config", "-n", "--no-ignore", "--hidden", *pattern, "."]
-        tree = self.places.tree
         return lambda: subprocess.run(command, cwd=tree, capture_output=True).stdout.count(b"\n")
 
     def volume_read(self) -> Contenders:

@@ -4,7 +4,7 @@ import warnings
 
 from bench.peers.peer import Contenders, Peer
 from bench.peers.plain import interpreter
-from bench.scratch import CHUNK, LARGE_CHUNKS, SMALL
+from bench.scratch import CHUNK, SMALL
 from bench.timing import Contender
 
 
@@ -60,7 +60,7 @@ class PyFilesystem(Peer):
     def stream_in(self) -> Contenders:
         def write() -> None:
             with self._disk.openbin("pyfs.bin", "w") as file:
-                for _ in range(LARGE_CHUNKS):
+                for _ in range(self.places.sizes.large_chunks):
                     file.write(CHUNK)
 
         yield Contender("PyFilesystem2 openbin().write()", write)
