@@ -20,7 +20,7 @@ hash = $(shell { sha256sum $1 || shasum -a 256 $1; } 2>/dev/null | cut -c1-16)
 VENV_STAMP := $(VENV)/.stamp-lock-$(call hash,$(LOCK))
 PACKAGE_STAMP := $(VENV)/.stamp-package
 LINTED := $(wildcard src tests examples bench release)
-TYPED := $(wildcard src examples release)
+TYPED := $(wildcard src examples release bench)
 
 # Compiled code is kept, whatever the machine says: to compile all tests anew for each worker, and
 # the package for each process that a test starts, takes a third of a run.
@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash crash-fronts soak scale clouds floors clients matrix coverage mutation typescript site first-minutes pictures release verify-release lock clean
+.PHONY: help venv run test compiled programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale bench-console attack crash crash-fronts soak scale clouds floors clients matrix coverage mutation typescript site first-minutes pictures release verify-release lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -61,8 +61,14 @@ run: venv ## Start the server and its console on a demo workspace.
 # Whoever has done all of its tests takes some of another's: the slow ones stand together.
 PARALLEL := -n 3 --dist worksteal
 
-test: lint programs ## The whole gate: lint, then every test.
+# Lint keeps one core busy: beside it the tests are compiled, which each worker did for itself.
+test: venv ## The whole gate: lint, then every test.
+	@$(MAKE) --no-print-directory -j 2 lint programs compiled
 	$(BIN)/python -m pytest $(PARALLEL) -m "not scale" $(PYTEST_ARGS)
+
+# What cannot be collected is told of when it is run.
+compiled: venv
+	@$(BIN)/python -m pytest --collect-only -q >/dev/null 2>&1 || true
 
 # The console is tested in Chromium, sandboxes and exports of grants in bubblewrap, mounts by
 # fusermount3. Whoever may install them gets them; elsewhere those tests say so.
@@ -115,6 +121,9 @@ bench-tokens: venv ## Count what tools cost a model in tokens; writes bench/toke
 bench-scale: venv ## Measure what a call takes as there is more of everything; writes bench/scale.json.
 	$(BIN)/python -m bench.scale --json bench/scale.json
 
+bench-console: venv ## Measure how a large run behaves in the browser; writes bench/console.json.
+	$(BIN)/python -m tests.fronts.console.pace --json bench/console.json
+
 bench-programs: venv ## Measure programs in the sandbox and in a mounted tree; writes bench/programs.json.
 	$(BIN)/python -m bench.programs --json bench/programs.json
 
@@ -132,7 +141,7 @@ soak: venv ## A crowd at a real server; SECONDS=60 CLIENTS=256 for the full figu
 
 scale: venv ## Volumes and states on a real PostgreSQL, then three servers driven and killed; FAULTS=500 for more.
 	$(BIN)/python -m pytest -n 2 tests/stores tests/state tests/fronts/test_front_contract.py tests/fronts/http/test_servers.py -k 'postgres or servers' $(PYTEST_ARGS)
-	$(BIN)/python -m tests.stores.volume.pace
+	$(BIN)/python -m tests.stores.volume.pace $(if $(JSON),--json $(JSON))
 	$(BIN)/python -m tests.scale --faults $(FAULTS)
 
 # Azurite is too large for every run of the tests, so it is fetched here.

@@ -10,8 +10,10 @@ import pathlib
 import sys
 import tempfile
 from collections import Counter
+from unittest.mock import patch
 
 import bailiwick
+from bailiwick.state import database
 from tests.authority.support import Person, governed, rule
 
 BEHIND_SEAMS = {"the store": ("stores/",), "the state": ("state/", "sqlite/")}
@@ -48,11 +50,18 @@ def parted(passed):
 
 
 async def journey(directory, *, asked):
+    """By the way that is usual: commits are quick, however busy the machine is."""
     rules = rule("ask", "f") if asked else rule("deny", "elsewhere")
+    with patch.object(database, "_HERE_S", 1e9):
+        return await _followed_write(directory, rules)
+
+
+async def _followed_write(directory, rules):
     async with governed(directory, rules, on_disk=True) as house:
         await house.plant({"f": "first"})
         fs = await house.scope(asker=Person("once"))
         await fs.write_bytes("f", b"second")  # what is made once is there
+        await house.authority.ledger.flush()  # nobody else has the database
         return await followed(lambda: fs.write_bytes("f", b"third"))
 
 

@@ -17,15 +17,16 @@ HEAVY = {
 }  # fmt: skip
 
 
-def modules_after(statement):
+def modules_after(statement, *arguments):
     """The modules that the statement loads into an interpreter that has asyncio."""
     script = (
         "import sys, asyncio; before = set(sys.modules); "
         f"{statement}; print(*set(sys.modules) - before)"
     )
     run = subprocess.run(
-        [sys.executable, "-I", "-c", script], check=True, capture_output=True, text=True
-    )
+        [sys.executable, "-I", "-c", script, *map(str, arguments)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
     return set(run.stdout.split())
 
 
@@ -46,6 +47,30 @@ def test_import_loads_nothing_heavy():
 )  # fmt: skip
 def test_a_planted_heavy_import_is_noticed(planted):
     assert heavy(f"import bailiwick, {planted}; bailiwick.open") != []
+
+
+@pytest.mark.spec("PY-3")
+def test_reading_and_writing_loads_nothing_of_what_few_programs_do(tmp_path, monkeypatch):
+    """Neither configuration, nor what looks for programs and names temporary places."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    loaded = modules_after(
+        "import bailiwick; opening = bailiwick.open_sync(sys.argv[1]);"
+        " scope = opening.__enter__(); scope.write_text('a', 'b'); scope.read_text('a');"
+        " opening.__exit__(None, None, None)",
+        tree,
+    )  # fmt: skip
+    few = {
+        "difflib", "importlib.resources", "pathlib", "tempfile", "tomllib",
+        "bailiwick.build.mounts.opened_mounts", "bailiwick.build.overlay", "bailiwick.config",
+        "bailiwick.scope.rooms", "bailiwick.verbs.branches", "bailiwick.verbs.code",
+        "bailiwick.verbs.commands", "bailiwick.verbs.history", "bailiwick.verbs.leases",
+        "bailiwick.verbs.review", "bailiwick.verbs.runs", "bailiwick.verbs.watch",
+        "bailiwick.verbs.working_copies",
+    }  # fmt: skip
+    assert "bailiwick.stores.disk" in loaded
+    assert loaded & few == set()
 
 
 @pytest.mark.spec("PY-3")

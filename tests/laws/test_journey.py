@@ -5,12 +5,12 @@ import pytest
 from tests.laws.journey import followed, journey, parted
 
 FILES_MAX = {
-    False: {"the line": 15, "the store": 8, "the state": 18},
-    True: {"the line": 26, "the store": 11, "the state": 20},
+    False: {"the line": 15, "the store": 7, "the state": 13},
+    True: {"the line": 26, "the store": 11, "the state": 18},
 }
 """As many as there are, by whether a person is asked. Whoever needs fewer lowers it. What keeps the
-ledger is among them while commits are quick, since it is done on the thread of the call then; on a
-busy machine it passes two or three more."""
+ledger is among them, since it is done on the thread of the call while commits are quick; what comes
+between while a person is asked may pass one more of each."""
 
 
 @pytest.mark.parametrize("asked", FILES_MAX)

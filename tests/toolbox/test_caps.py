@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 import bailiwick
 from tests.toolbox.support import TRUNCATED, inner, parts, toolbox, workspace
 
+pytestmark = pytest.mark.slow
+
 
 async def read_all(box, path, **first):
     """Every page of a file, joined as their marks say."""

@@ -22,6 +22,8 @@ from tests.authority.support import Person, governed
 from tests.toolbox.literal_model import LiteralModel, failing_once
 from tests.toolbox.support import toolbox
 
+pytestmark = pytest.mark.slow
+
 
 class Names(NamedTuple):
     """A file of two equal lines, a directory with a file in it, and names that nothing has."""
