@@ -11,6 +11,7 @@ rest. A time that is guessed proves nothing on a quiet machine, and is too short
 """
 
 import asyncio
+import functools
 import inspect
 import time
 
@@ -30,7 +31,7 @@ async def until(holds, timeout_s=PATIENCE_S):
             found = await found
         if found:
             return found
-        assert time.monotonic() < deadline, f"it did not come about: {inspect.getsource(holds)}"
+        assert time.monotonic() < deadline, _not_come(holds)
         await asyncio.sleep(LOOK_S)
 
 
@@ -38,9 +39,14 @@ def until_blocking(holds, timeout_s=PATIENCE_S):
     """The same for a test without an event loop."""
     deadline = time.monotonic() + timeout_s
     while not (found := holds()):
-        assert time.monotonic() < deadline, f"it did not come about: {inspect.getsource(holds)}"
+        assert time.monotonic() < deadline, _not_come(holds)
         time.sleep(LOOK_S)
     return found
+
+
+def _not_come(holds):
+    said = holds.func if isinstance(holds, functools.partial) else holds
+    return f"it did not come about: {inspect.getsource(said)}"
 
 
 async def loop_turns(count=1):

@@ -10,6 +10,9 @@ NAMESPACE: Final = "bailiwick"
 """The tables of volumes have a namespace of their own: the database may be somebody's for other
 things, too. It is the only one on the search path of their connections."""
 
+APPLICATION: Final = "bailiwick"
+"""As what the connections are known to the server."""
+
 _SILENT_S: Final = 1.0
 """What the server's own word that a statement takes too long may take on the way."""
 
@@ -42,7 +45,8 @@ class ServerPlace(NamedTuple):
         )
 
     @property
-    def _silence_s(self) -> float:
+    def silence_s(self) -> float:
+        """How long whoever others may wait for says nothing, before it is given up."""
         return _HELD_PART * min(self.statement_s, self.lock_s)
 
     @property
@@ -67,7 +71,7 @@ class ServerPlace(NamedTuple):
             "statement_cache_size": _STATEMENTS_KEPT,
             "max_cached_statement_lifetime": 0,
             "server_settings": {
-                "application_name": "bailiwick",
+                "application_name": APPLICATION,
                 "search_path": self.namespace,
                 # A plan for the values of one call may be a bad one for the next, and took 300
                 # times as long in a large directory.
@@ -75,7 +79,7 @@ class ServerPlace(NamedTuple):
                 "jit": "off",
                 "statement_timeout": _ms(self.statement_s),
                 "lock_timeout": _ms(self.lock_s),
-                "idle_in_transaction_session_timeout": _ms(self._silence_s),
+                "idle_in_transaction_session_timeout": _ms(self.silence_s),
             },
         }
 

@@ -339,6 +339,40 @@ async def test_who_brings_tables_up_to_date_waits_no_longer_than_for_anything_el
             await fs.aclose()
 
 
+@pytest.mark.spec("SCALE-6")
+async def test_who_is_cut_off_in_the_middle_of_a_statement_lets_others_change_the_volume(
+    postgres, tmp_path
+):
+    """It had the row of the volume locked, and had sent a statement to be learnt: for that
+    PostgreSQL has no limit of time."""
+    name = f"v{abs(hash(tmp_path))}"
+    async with PostgresProxy(postgres) as proxy:
+        cut_off = StoreDriver(await asyncio.to_thread(opened, proxy.dsn, tmp_path, volume=name))
+        other = StoreDriver(await asyncio.to_thread(opened, postgres.dsn, tmp_path, volume=name))
+        try:
+            await cut_off.write("f", b"x")
+            fork = StoreDriver(await cut_off.store.versions.fork("try"))
+            await fork.write("g", b"x")
+            await fork.aclose()
+            holds = proxy.stall_after(b"SELECT max(version) FROM change")
+            lost = asyncio.ensure_future(cut_off.store.versions.merge("try"))
+            await holds.wait()
+            await until(lambda: asyncio.to_thread(_is_said, postgres.dsn, _LEARNING))
+            await other.write("g", b"x")
+            proxy.flow()
+            with pytest.raises((Busy, IoError)):
+                await lost
+            await until(lambda: _succeeds(lambda: cut_off.write("h", b"x")))
+        finally:
+            await cut_off.aclose()
+            await other.aclose()
+
+
+_LEARNING = """
+SELECT count(*) > 0 FROM pg_stat_activity
+WHERE state = 'active' AND wait_event = 'ClientRead' AND query LIKE '%max(version)%'
+"""
+
 _LOCKED = "SELECT 1 FROM bailiwick.volume WHERE name = $1 FOR UPDATE"
 
 
@@ -407,12 +441,14 @@ async def test_where_statements_may_take_longer_a_change_may_too(postgres, tmp_p
 
 
 def _is_waited_for(dsn, waiting=1):
+    return _is_said(dsn, "SELECT count(*) >= $1 FROM pg_locks WHERE NOT granted", waiting)
+
+
+def _is_said(dsn, sql, *values):
     async def look():
         connection = await asyncpg.connect(dsn)
         try:
-            return await connection.fetchval(
-                "SELECT count(*) >= $1 FROM pg_locks WHERE NOT granted", waiting
-            )
+            return await connection.fetchval(sql, *values)
         finally:
             await connection.close()
 

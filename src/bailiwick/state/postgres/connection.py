@@ -21,6 +21,7 @@ import asyncpg
 
 from bailiwick.errors import BailiwickError, Closed, IoError
 from bailiwick.patience import AT_ONCE_S
+from bailiwick.postgres.cut_off import ending_cut_off
 from bailiwick.postgres.failures import FAILURES, SOON, from_postgres, in_doubt
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.state.postgres.database_loop import DatabaseLoop
@@ -171,7 +172,8 @@ class PostgresConnection:
         if self._deferred:
             statements, self._deferred = "; ".join(self._deferred), []
             self._sent = True
-            await self._raw.execute(statements)
+            with ending_cut_off(self._place):
+                await self._raw.execute(statements)
             self._begun = True
         return self._raw
 
@@ -278,7 +280,8 @@ class PostgresConnection:
         await self._connect()
         async with self._raw.transaction():
             # Whoever held it before has ended, one way or the other.
-            await self._raw.execute("SELECT pg_advisory_xact_lock($1)", WRITING)
+            with ending_cut_off(self._place):
+                await self._raw.execute("SELECT pg_advisory_xact_lock($1)", WRITING)
             last = await self._raw.fetchval(_LAST, self._owner)
         return last is not None and last >= self._number
 

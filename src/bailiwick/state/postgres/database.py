@@ -21,6 +21,7 @@ import asyncpg
 from bailiwick.errors import BailiwickError, Busy, Closed
 from bailiwick.limits import Limits
 from bailiwick.patience import standing_still, waiting
+from bailiwick.postgres.cut_off import ending_cut_off
 from bailiwick.postgres.failures import FAILURES, from_postgres, is_lost
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.sqlite.writer import Frame
@@ -240,6 +241,7 @@ async def _prepared(place: ServerPlace, parts: Sequence[DatabasePart]) -> None:
     except FAILURES as error:
         raise from_postgres(error) from error
     try:
-        await migrate(connection, parts)
+        with ending_cut_off(place):
+            await migrate(connection, parts)
     finally:
         connection.terminate()

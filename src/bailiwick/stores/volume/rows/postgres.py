@@ -26,6 +26,7 @@ from bailiwick.errors import FORKED, BailiwickError, Closed
 from bailiwick.finishing import look_at
 from bailiwick.patience import for_nobody, waiting
 from bailiwick.postgres.clock import NOW_US, SharedClock
+from bailiwick.postgres.cut_off import ending_cut_off
 from bailiwick.postgres.failures import FAILURES, from_postgres
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.stores.volume.rows.database import (
@@ -109,10 +110,9 @@ class _Pool:
         self.users = 0
         self.session = server.session
         self.answer_s = place.answer_s
-        self.raised_s = place.raised_s
+        self.place = place
         self.notifications = Notifications(place.options, server.session, server.learn)
         self._begin = server.begin
-        self._place = place
         self._opening = asyncio.Lock()
         self._pool: Any = None
         self._turns: dict[int, VolumeTurns] = {}
@@ -128,11 +128,11 @@ class _Pool:
             async with self._opening:
                 if self._pool is None:
                     self._pool = await asyncpg.create_pool(
-                        min_size=0, max_size=self._place.connections_max, reset=_leave_as_it_is,
+                        min_size=0, max_size=self.place.connections_max, reset=_leave_as_it_is,
                         init=self._begin,
-                        max_inactive_connection_lifetime=_IDLE_S, **self._place.options,
+                        max_inactive_connection_lifetime=_IDLE_S, **self.place.options,
                     )  # fmt: skip
-            with waiting(self._place.connect_s) as seconds:
+            with waiting(self.place.connect_s) as seconds:
                 return await self._pool.acquire(timeout=seconds)
         except FAILURES as error:
             raise from_postgres(error) from error
@@ -154,7 +154,7 @@ class _Pool:
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
-                await asyncio.wait_for(pool.close(), self._place.connect_s)
+                await asyncio.wait_for(pool.close(), self.place.connect_s)
             except FAILURES:
                 pool.terminate()
 
@@ -254,7 +254,8 @@ async def _connected(
     try:
         connection = await asyncpg.connect(**place.options)
         try:
-            result = await work(connection)
+            with ending_cut_off(place):
+                result = await work(connection)
         except BaseException:
             connection.terminate()  # it may be in the middle of an answer
             raise

@@ -28,7 +28,9 @@ from bailiwick import patience
 from bailiwick.errors import BailiwickError, Closed, IoError
 from bailiwick.finishing import cancel_at_next_await, wait_through_cancellation
 from bailiwick.model import MiB
+from bailiwick.postgres.cut_off import ending_cut_off
 from bailiwick.postgres.failures import FAILURES, from_postgres, in_doubt, is_lost
+from bailiwick.postgres.place import ServerPlace
 from bailiwick.stores.volume.lookup.cache import Cache, Own
 from bailiwick.stores.volume.rows.database import Job, LatestLook, Row
 from bailiwick.stores.volume.rows.postgres_notifications import payload
@@ -80,7 +82,7 @@ class Connections(Protocol):
     @property
     def session(self) -> str: ...
     @property
-    def raised_s(self) -> float: ...
+    def place(self) -> ServerPlace: ...
     async def take(self) -> Any: ...
     async def give_back(self, connection: Any) -> None: ...
 
@@ -196,7 +198,7 @@ class VolumeTurns(TurnMemory):
         cancellation is delivered at the next await. Raises `Busy` where its turn does not come
         within the patience of who asks, and then it never runs either; later it is carried to its
         end, which comes within that patience, too."""
-        with patience.waiting(part_s=self._pool.raised_s) as seconds:
+        with patience.waiting(part_s=self._pool.place.raised_s) as seconds:
             mine = _Waiting(job, look, seconds)
             self._queue.append(mine)
             if self._working is None:
@@ -298,17 +300,18 @@ class VolumeTurns(TurnMemory):
         self._is_shared = len(begun) > 1
         self._looks, self._after = list({each.look for each in begun if each.look}), []
         try:
-            async with asyncio.timeout_at(self._until):
-                if is_locked:
-                    await self._enter()
-                await self._go_by(self._looks)
-                left = [each for each in begun if not await self._did(each)]
-            try:
+            with ending_cut_off(self._pool.place):
                 async with asyncio.timeout_at(self._until):
-                    await self._settle()
-            except FAILURES as error:
-                if not await self._stands(error):
-                    raise
+                    if is_locked:
+                        await self._enter()
+                    await self._go_by(self._looks)
+                    left = [each for each in begun if not await self._did(each)]
+                try:
+                    async with asyncio.timeout_at(self._until):
+                        await self._settle()
+                except FAILURES as error:
+                    if not await self._stands(error):
+                        raise
         except BaseException as error:
             self.undone()
             if isinstance(error, TimeoutError) and self._connection is not None:
