@@ -3,6 +3,8 @@
 import hashlib
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import bailiwick
 from bailiwick.toolbox import images_of, text_of
@@ -156,6 +158,36 @@ async def test_matches_are_lines_as_grep_prints_them():
         assert (await told(box, "grep", pattern="none")).startswith("[no matches in ")
         _, [note, *_] = taken_apart(await told(box, "grep", pattern="o", maxResults=1))
         assert "raise `maxResults`" in note
+
+
+def printed(texts, context):
+    """What grep prints of the lines that hold an x, with so many lines around each."""
+    rows, told = [], None
+    for path, lines in texts.items():
+        near = {n + by for n, line in enumerate(lines, 1) if "x" in line
+                for by in range(-context, context + 1)}  # fmt: skip
+        for number, line in enumerate(lines, 1):
+            if number in near:
+                if context and told not in (None, (path, number - 1)):
+                    rows.append("--")
+                sign = ":" if "x" in line else "-"
+                rows.append(f"{path}{sign}{number}{sign}{line}")
+                told = path, number
+    return "\n".join(rows)
+
+
+@pytest.mark.spec("TOOL-3")
+@settings(max_examples=40)
+@given(st.lists(st.lists(st.sampled_from(["x", "a", ""]), min_size=1), min_size=2, max_size=2),
+       st.integers(0, 4))  # fmt: skip
+async def test_a_line_is_told_once_however_many_matches_it_stands_beside(files, context):
+    async with workspace() as (fs, box):
+        texts = dict(zip(("a", "b"), files, strict=True))
+        for path, lines in texts.items():
+            await fs.write_text(path, "".join(f"{line}\n" for line in lines))
+        text = await told(box, "grep", pattern="x", context=context)
+        wanted = printed(texts, context)
+        assert (taken_apart(text)[0] if wanted else "") == wanted
 
 
 @pytest.mark.spec("TOOL-3")

@@ -205,11 +205,11 @@ def _lines_found(bench: Bench, found: GrepResult) -> LinesFound:
 
 def _lines_in_words(bench: Bench, asked: arguments.Grep, found: GrepResult) -> str:
     most = bench.config.max_tool_result_bytes
-    shown = fitting([match_rows(match) for match in found.matches], most, rows_length)
+    rows = list(match_rows(found.matches, apart=asked.context > 0))
+    shown = fitting(rows, most, rows_length)
     said: list[str] = []
     if shown:
-        between = "\n--\n" if asked.context else "\n"
-        lines = cut_text(between.join("\n".join(rows) for rows in shown), most).text
+        lines = cut_text("\n".join(row for each in shown for row in each), most).text
         bench.wrapper.begin(lines)
         said.append(bench.wrapper.wrap(lines, asked.path))
     else:

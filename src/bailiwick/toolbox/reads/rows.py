@@ -7,9 +7,11 @@ path spelt otherwise, and what is not printed in a name is shown escaped: a row 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from bailiwick.errors import escape_for_display
 from bailiwick.model import Entry
+from bailiwick.paths import ScopedPath
 from bailiwick.search.results import GrepMatch
 from bailiwick.toolbox.truncation import utf8_length
 
@@ -40,15 +42,27 @@ def tree_rows(entries: Sequence[Entry], above: int) -> Iterator[str]:
         yield f"{' ' * level}{name}{slash}"
 
 
-def match_rows(match: GrepMatch) -> list[str]:
-    """``path:line:text``, and around it ``path-line-text``, as grep prints it."""
-    path = escape_for_display(match.path)
-    first = match.line - len(match.before)
-    return [
-        *(f"{path}-{line}-{text}" for line, text in enumerate(match.before, first)),
-        f"{path}:{match.line}:{match.text}",
-        *(f"{path}-{line}-{text}" for line, text in enumerate(match.after, match.line + 1)),
-    ]
+def match_rows(matches: Sequence[GrepMatch], *, apart: bool) -> Iterator[list[str]]:
+    """The rows of each match: ``path:line:text``, and around it ``path-line-text``, as grep prints
+    them. A line is told once, however many matches it stands beside. Where ``apart``, ``--`` stands
+    between lines that do not follow each other."""
+    told: tuple[ScopedPath, int] | None = None
+    for match, following in zip_longest(matches, matches[1:]):
+        path = escape_for_display(match.path)
+        last = told[1] if told is not None and told[0] == match.path else 0
+        before = match.before[max(last + 1 - match.line + len(match.before), 0) :]
+        after = match.after
+        if following is not None and following.path == match.path:
+            after = after[: following.line - match.line - 1]
+        first = match.line - len(before)
+        follows = told is None or (last > 0 and first == last + 1)
+        told = match.path, match.line + len(after)
+        yield [
+            *(["--"] if apart and not follows else []),
+            *(f"{path}-{line}-{text}" for line, text in enumerate(before, first)),
+            f"{path}:{match.line}:{match.text}",
+            *(f"{path}-{line}-{text}" for line, text in enumerate(after, match.line + 1)),
+        ]
 
 
 def rows_length(rows: Sequence[str]) -> int:
