@@ -123,6 +123,21 @@ async def test_several_files_share_one_cap():
     assert shared_out([5000] * 10, 1000) == [334, 333, 333, *[None] * 7]
 
 
+@pytest.mark.spec("TOOL-2", "TOOL-3")
+@pytest.mark.parametrize("text", ["one\ntwo\nthree\n", "one\n\nthree", "\n" * 40, "x"])
+async def test_several_files_with_numbers_come_whole_where_there_is_room(text):
+    async with workspace() as (fs, box):
+        await fs.write_text("a", text)
+        alone, _ = taken_apart(await told(box, "read_file", path="a", lineNumbers=True))
+        both = await told(box, "read_file", paths=["a", "a"], lineNumbers=True)
+        nonce = both.partition('nonce="')[2].partition('"')[0]
+        content, notes = taken_apart(both)
+        assert content == "\n".join([f"==> a {nonce} <==\n{alone}"] * 2)
+        assert not any("truncated" in note for note in notes)
+        window = {"paths": ["a", "a"], "line": 1, "limit": 1, "lineNumbers": True}
+        assert "truncated" not in text_of(await box.call("read_file", window))
+
+
 @pytest.mark.spec("TOOL-3")
 async def test_a_picture_is_shown_and_anything_else_described():
     async with workspace(max_image_bytes=1000) as (fs, box):

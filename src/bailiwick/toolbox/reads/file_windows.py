@@ -58,9 +58,12 @@ class Loaded(NamedTuple):
     window: _Window
     cut_by_scope: bool
 
-    @property
-    def bytes(self) -> int:
-        return utf8_length(self.window.text)
+    def bytes(self, *, numbered: bool) -> int:
+        """What all of it takes, as it is shown."""
+        window = self.window
+        if not numbered or not window.text or window.line is None:
+            return utf8_length(window.text)
+        return utf8_length("\n".join(_numbered(window.text, window.line)))
 
 
 async def load(bench: Bench, asked: ReadFile, path: str) -> Loaded:
@@ -154,22 +157,27 @@ def _fitting(window: _Window, numbered: bool, bytes_max: int) -> tuple[str, str,
         return cut.text, cut.text, cut.omitted_bytes
     if window.line is None:
         raise ParseError("the lines behind this cursor cannot be numbered")
-    lines = window.text.split("\n")
-    ended = lines[-1] == "" and len(lines) > 1
-    rows = [
-        f"{number}\t{line}"
-        for number, line in enumerate(lines[:-1] if ended else lines, window.line)
-    ]
-    shown = "\n".join(rows) + ("\n" if ended else "")
+    rows = _numbered(window.text, window.line)
+    shown = "\n".join(rows)
     cut = cut_text(shown, bytes_max)
     if not cut.omitted_bytes:
         return window.text, shown, 0
+    lines = window.text.split("\n")
     count = cut.text.count("\n") + 1
     text = "\n".join(lines[:count])
     if count == 1:  # a line that does not fit as a whole
         text = text[: max(len(cut.text) - len(rows[0]) + len(lines[0]), 1)]
         cut = Cut(f"{window.line}\t{text}", 0)
     return text, cut.text, utf8_length(window.text) - utf8_length(text)
+
+
+def _numbered(text: str, first: int) -> list[str]:
+    """Lines with their numbers; behind a newline that ends the text there is no line."""
+    lines = text.split("\n")
+    rows = [f"{number}\t{line}" for number, line in enumerate(lines, first)]
+    if len(lines) > 1 and not lines[-1]:
+        rows[-1] = ""
+    return rows
 
 
 def notes_of(bench: Bench, part: ReadPart, of: str = "") -> list[str]:

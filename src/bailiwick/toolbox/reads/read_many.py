@@ -34,7 +34,9 @@ async def read_files(bench: Bench, asked: ReadFile) -> Answered:
         raise ParseError("a cursor is for one file: give path")
     found = await _all_of(bench, asked, asked.paths)
     most = bench.config.max_tool_result_bytes
-    shares = iter(shared_out([each.bytes for each in found if isinstance(each, Loaded)], most))
+    loaded = [each for each in found if isinstance(each, Loaded)]
+    sizes = [each.bytes(numbered=asked.line_numbers) for each in loaded]
+    shares = iter(shared_out(sizes, most))
 
     def shown(path: str, each: Loaded | NoText | _Failed) -> ReadPart | NoText | _Failed:
         if not isinstance(each, Loaded):
