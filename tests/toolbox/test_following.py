@@ -323,6 +323,14 @@ async def too_large_to_be_searched(w):
     assert w.names.word in await w.model.does("grep", **{**given, "maxGrepFileSizeMb": 1})
 
 
+@follows(hints.READ_THE_LINE)
+async def too_long_a_line(w):
+    await w.fs.write_text(w.names.other, f"first\n{'x' * 5000}{w.names.word}\nlast\n")
+    await w.model.meets(w.hint, "grep", pattern=w.names.word, path=w.names.other)
+    told = await w.model.does("read_file", path=w.names.other, line=2, limit=1)
+    assert f"{'x' * 5000}{w.names.word}\n<" in told
+
+
 @follows(hints.NARROW_GLOB, tools={"max_glob_matches": 1})
 async def too_many_paths(w):
     await w.model.meets(w.hint, "glob", pattern="**")

@@ -175,6 +175,34 @@ async def test_matches_are_lines_as_grep_prints_them():
         assert "raise `maxResults`" in note
 
 
+@pytest.mark.spec("GREP-3", "TREE-7")
+async def test_a_line_that_is_shown_in_part_is_named():
+    async with workspace() as (fs, box):
+        await fs.write_text("a", f"one\n{'x' * 3000} one\nshort\n")
+        _, notes = taken_apart(await told(box, "grep", pattern="one"))
+        assert notes == ["[shown in part: a:2; read_file has all of a line, by `line` and `limit`]"]
+        first, second = (await box.call("grep", {"pattern": "one"}))["matches"]
+        assert ("lineTruncated" in first, second["lineTruncated"]) == (False, True)
+        _, [note] = taken_apart(await told(box, "grep", pattern="short", context=1))
+        assert note.startswith("[shown in part: a:3;")
+    async with workspace(max_tool_result_bytes=300) as (fs, box):
+        await fs.write_text("a", f"{'x' * 400}\none\n")
+        content, [note] = taken_apart(await told(box, "grep", pattern="one", context=1))
+        assert "one" not in content
+        assert note.startswith("[shown in part: a:2;")
+
+
+@pytest.mark.spec("GREP-2", "TREE-7")
+async def test_what_a_search_could_not_read_is_named(tmp_path):
+    (tmp_path / "a").write_text("one")
+    with open(bytes(tmp_path) + b"/\xff", "w") as file:
+        file.write("one")
+    async with bailiwick.open(tmp_path) as fs:
+        answer = await toolbox(fs).call("grep", {"pattern": "one"})
+        assert taken_apart(text_of(answer)) == ("a:1:one", [r"[could not be read: \xff]"])
+        assert len(answer["unreadablePaths"]) == 1
+
+
 def printed(texts, context):
     """What grep prints of the lines that hold an x, with so many lines around each."""
     rows, told = [], None

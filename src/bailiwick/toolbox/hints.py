@@ -168,6 +168,9 @@ GO_ON_BY_CURSOR: Final = Hint("go on with `cursor` {cursor}")
 READ_ALONE: Final = Hint("read it alone, by `path`")
 NARROW_GREP: Final = Hint("narrow `pattern`, `path` or `includeGlob`, or raise `maxResults`")
 RAISE_FILE_SIZE: Final = Hint("`maxGrepFileSizeMb` sets how large a file is searched")
+READ_THE_LINE: Final = Hint(
+    "{read_file} has all of a line, by `line` and `limit`", "not all can be shown"
+)
 NARROW_GLOB: Final = Hint("narrow `pattern` or `path`")
 NARROW_LS: Final = Hint("{glob} finds the others by `pattern`", "not all can be shown")
 NARROW_TREE: Final = Hint("give a `path` beneath, or a smaller `depth`")
@@ -177,7 +180,7 @@ ALONE: Final[dict[str, tuple[Hint, ...]]] = {
     "read_file": (
         NAME_THE_ENCODING, LOOK_BY_COMMAND, GO_ON_AT_LINE, GO_ON_BY_CURSOR, READ_ALONE,
     ),
-    "grep": (NARROW_GREP, RAISE_FILE_SIZE),
+    "grep": (NARROW_GREP, RAISE_FILE_SIZE, READ_THE_LINE),
     "glob": (NARROW_GLOB,),
     "ls": (NARROW_LS, A_FILE),
     "tree": (NARROW_TREE, A_FILE),

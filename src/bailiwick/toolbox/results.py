@@ -93,13 +93,15 @@ class Matches(ToolResult, frozen=True, kw_only=True):
 
 
 class LineFound(ToolResult, frozen=True, kw_only=True):
-    """``line``, ``before`` and ``after`` are tagged."""
+    """``line``, ``before`` and ``after`` are tagged. ``line_truncated`` says that one of these
+    lines is longer than what is shown of it."""
 
     path: str
     line_number: int
     line: str
     before: str | None = None
     after: str | None = None
+    line_truncated: bool = False
 
 
 class LinesFound(ToolResult, frozen=True, kw_only=True):
@@ -107,6 +109,7 @@ class LinesFound(ToolResult, frozen=True, kw_only=True):
     skipped_paths: list[str]
     skipped_binary_paths: list[str]
     withheld_paths: list[str] = []
+    unreadable_paths: list[str] = []
     truncated: bool = False
     omitted_matches: int | None = None
     omitted_skipped: int | None = None

@@ -18,6 +18,7 @@ from bailiwick.toolbox.hints import (
     NARROW_LS,
     NARROW_TREE,
     RAISE_FILE_SIZE,
+    READ_THE_LINE,
 )
 from bailiwick.toolbox.reads.rows import entry_row, match_rows, path_row, rows_length, tree_rows
 from bailiwick.toolbox.results import (
@@ -196,6 +197,7 @@ def _lines_found(bench: Bench, found: GrepResult) -> LinesFound:
         skipped_paths=[str(path) for path in skipped[:_SKIPPED_MAX]],
         skipped_binary_paths=[str(path) for path in skipped_binary[:_SKIPPED_MAX]],
         withheld_paths=[str(path) for path in found.withheld[:_SKIPPED_MAX]],
+        unreadable_paths=[str(path) for path in found.unreadable[:_SKIPPED_MAX]],
         truncated=found.truncated or omitted > 0,
         omitted_matches=max(omitted, 1) if found.truncated or omitted else None,
         omitted_skipped=more_skipped or None,
@@ -209,15 +211,29 @@ def _lines_in_words(bench: Bench, asked: arguments.Grep, found: GrepResult) -> s
     shown = fitting(rows, most, rows_length)
     said: list[str] = []
     if shown:
-        lines = cut_text("\n".join(row for each in shown for row in each), most).text
-        bench.wrapper.begin(lines)
-        said.append(bench.wrapper.wrap(lines, asked.path))
+        lines = cut_text("\n".join(row for each in shown for row in each), most)
+        bench.wrapper.begin(lines.text)
+        said.append(bench.wrapper.wrap(lines.text, asked.path))
+        in_part = [
+            f"{match.path}:{match.line}"
+            for match in found.matches[: len(shown)]
+            if match.line_truncated or lines.omitted_bytes
+        ]
+        if in_part:
+            said.append(f"[shown in part: {_named(in_part)}; {bench.advise(READ_THE_LINE)}]")
     else:
         said.append(f"[no matches in {found.files_searched} files]")
     omitted = len(found.matches) - len(shown)
     if found.truncated or omitted:
         least = max(omitted, 1)
         said.append(_cut_row(f"at least {least} matches", bench.advise(NARROW_GREP)))
+    said += _not_searched(bench, found)
+    return "\n".join(said if found.reason is None else [*said, f"[{found.reason}]"])
+
+
+def _not_searched(bench: Bench, found: GrepResult) -> list[str]:
+    """Rows about files that a search did not look into, in which there may be more."""
+    said: list[str] = []
     if found.skipped_paths:
         said.append(
             f"[too large to be searched: {_named(found.skipped_paths)};"
@@ -225,9 +241,11 @@ def _lines_in_words(bench: Bench, asked: arguments.Grep, found: GrepResult) -> s
         )
     if found.withheld:
         said.append(f"[withheld: {_named(found.withheld)}]")
+    if found.unreadable:
+        said.append(f"[could not be read: {_named(found.unreadable)}]")
     if found.skipped_binary_paths:
         said.append(f"[binary, not searched: {len(found.skipped_binary_paths)} files]")
-    return "\n".join(said if found.reason is None else [*said, f"[{found.reason}]"])
+    return said
 
 
 def _named(paths: Sequence[str]) -> str:
@@ -258,6 +276,7 @@ def _line_found(bench: Bench, match: GrepMatch) -> LineFound:
     return LineFound(
         path=str(match.path), line_number=match.line, line=line,
         before=wrapped(match.before), after=wrapped(match.after),
+        line_truncated=match.line_truncated,
     )  # fmt: skip
 
 
