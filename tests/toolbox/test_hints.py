@@ -5,9 +5,11 @@ import re
 import pytest
 
 import bailiwick
-from bailiwick.toolbox import hints
+from bailiwick.toolbox import hints, text_of
 from bailiwick.toolbox.schemas import input_schema
 from bailiwick.toolbox.tool import OPERATIONS
+from tests.authority.support import governed
+from tests.toolbox.support import toolbox
 
 ARGUMENT = re.compile(r"`(\w+)`")
 SHARED = [(None, kind, hint) for kind, hint in hints.GENERAL.items()]
@@ -49,3 +51,44 @@ async def test_a_hint_names_tools_as_they_are_called_here_and_only_those_offered
         few = bailiwick.tools(fs, name="notes", operations=["read_file"])
         told = await few.call("workspace__notes__read_file", {"path": "none"})
         assert told["hint"] == hints.GENERAL["path_not_found"].without
+
+
+@pytest.mark.spec("TOOL-4")
+async def test_what_is_cut_names_no_argument_that_the_tool_does_not_take():
+    """The library's own words speak of arguments of Python."""
+    other = {"max_results", "limit", "cursor"}
+    async with bailiwick.open("memory:") as fs:
+        for number in range(5):
+            await fs.write_text(f"d/{number}", "x\nx\n", parents=True)
+        box = toolbox(fs, max_dir_entries=3, max_glob_matches=3)
+        for operation, given in [
+            ("grep", {"pattern": "x", "maxResults": 3}), ("glob", {"pattern": "**"}),
+            ("ls", {"path": "d"}), ("tree", {}),
+        ]:  # fmt: skip
+            answer = await box.call(operation, given)
+            notes = [row for row in text_of(answer).split("\n") if row.startswith("[")]
+            assert len(notes) == 1, notes
+            assert not other & set(re.findall(r"\w+", notes[0])), notes
+            assert "note" not in answer
+        for found in (await fs.grep("x", max_results=3), await fs.glob("**", limit=3)):
+            assert not other & set(re.findall(r"\w+", found.reason))
+
+
+@pytest.mark.spec("TOOL-4")
+async def test_what_a_rule_withholds_is_not_to_be_had_by_asking_otherwise(tmp_path):
+    rule = """
+    [[rule]]
+    subject = "agent_run:*"
+    path = ["d", "d/**"]
+    access = ["list"]
+    effect = "deny"
+    """
+    async with governed(tmp_path, rule) as house:
+        await house.plant({"a": b"x", "d/b": b"x"})
+        box = toolbox(await house.scope())
+        for operation, given in (("glob", {"pattern": "**/[ab]"}), ("tree", {})):
+            notes = [
+                row for row in text_of(await box.call(operation, given)).split("\n")
+                if row.startswith("[")
+            ]  # fmt: skip
+            assert notes == ["[policy withholds what lies in 1 of the directories]"]

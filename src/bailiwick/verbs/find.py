@@ -232,7 +232,7 @@ def _found(
     cut = omitted > 0 or walk.stopped
     reason = walk.reason
     if reason is None and omitted:
-        reason = f"{omitted} more match: narrow the pattern, raise the limit or go on by the cursor"
+        reason = f"{omitted} more match: narrow the search, or ask for more"
     if reason is None and walk.withheld:
         reason = f"policy withholds what lies in {walk.withheld} of the directories"
     base = call.handle.path

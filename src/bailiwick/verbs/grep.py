@@ -562,8 +562,8 @@ class _GrepSearch:
         room = self._room
         if len(found) > room:
             self._reason = (
-                f"there are more than {self._results_max} matches: narrow the search or raise "
-                "max_results"
+                f"there are more than {self._results_max} matches: narrow the search, or ask for"
+                " more"
             )
         for match in found[:room]:
             self._matches.append(

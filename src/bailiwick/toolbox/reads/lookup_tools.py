@@ -93,14 +93,15 @@ async def tree(bench: Bench, asked: arguments.TreeArguments) -> Answered:
         entries=[_listed(entry) for entry in shown],
         truncated=is_cut,
         omitted_entries=max(omitted, 1) if is_cut else None,
+        note=None if omitted else found.reason,
     )
 
     def text() -> str:
         top = str(shown[0].path).count("/") if shown else 0
         rows = list(tree_rows(shown, top)) or ["[empty]"]
-        if is_cut:
-            rows.append(_cut_row(f"at least {max(omitted, 1)} entries", bench.advise(NARROW_TREE)))
-        return "\n".join(rows)
+        if omitted:
+            rows.append(_cut_row(f"at least {omitted} entries", bench.advise(NARROW_TREE)))
+        return "\n".join([*rows, *_noted(result.note)])
 
     return Answered(result, text)
 
@@ -116,6 +117,11 @@ async def _of_a_directory(bench: Bench, path: str) -> AsyncIterator[None]:
             if (await bench.scope.stat(path)).type == "file":
                 error.hint = bench.advise(A_FILE)
         raise
+
+
+def _noted(reason: str | None) -> list[str]:
+    """Why there may be more, where that is not the number of what is shown: a row says that."""
+    return [] if reason is None else [f"[{reason}]"]
 
 
 def _cut_row(what: str, hint: str) -> str:
@@ -158,32 +164,35 @@ async def glob(bench: Bench, asked: arguments.GlobArguments) -> Answered:
         matches=shown,
         truncated=is_cut,
         omitted_matches=omitted if is_cut else None,
-        note=found.reason,
+        note=None if found.omitted else found.reason,
     )
 
     def text() -> str:
         rows = [path_row(path) for path in shown] or ["[no matches]"]
-        if is_cut:
-            rows.append(_cut_row(f"{omitted} matches", bench.advise(NARROW_GLOB)))
-        return "\n".join(rows if found.reason is None else [*rows, f"[{found.reason}]"])
+        if omitted:
+            rows.append(_cut_row(f"at least {omitted} matches", bench.advise(NARROW_GLOB)))
+        return "\n".join([*rows, *_noted(result.note)])
 
     return Answered(result, text)
 
 
 async def grep(bench: Bench, asked: arguments.Grep) -> Answered:
-    limits = bench.scope.limits
-    most = asked.max_results or bench.config.max_grep_matches
+    wanted = asked.max_results or bench.config.max_grep_matches
+    most = min(wanted, bench.scope.limits.grep_matches_max)
     size = asked.max_grep_file_size_mb
     found = await bench.scope.grep(
         asked.pattern, asked.path,
         literal=asked.literal, ignore_case=asked.ignore_case, include=asked.include_glob,
-        max_results=min(most, limits.grep_matches_max), context=asked.context,
+        max_results=most, context=asked.context,
         max_file_bytes=-1 if size is None else max(1, int(size * MiB)),
     )  # fmt: skip
-    return Answered(_lines_found(bench, found), lambda: _lines_in_words(bench, asked, found))
+    note = found.reason if len(found.matches) < most else None
+    return Answered(
+        _lines_found(bench, found, note), lambda: _lines_in_words(bench, asked, found, note)
+    )
 
 
-def _lines_found(bench: Bench, found: GrepResult) -> LinesFound:
+def _lines_found(bench: Bench, found: GrepResult, note: str | None) -> LinesFound:
     shown = fitting(
         found.matches, bench.config.max_tool_result_bytes, lambda match: _size_of(bench, match)
     )
@@ -201,11 +210,13 @@ def _lines_found(bench: Bench, found: GrepResult) -> LinesFound:
         truncated=found.truncated or omitted > 0,
         omitted_matches=max(omitted, 1) if found.truncated or omitted else None,
         omitted_skipped=more_skipped or None,
-        note=found.reason,
+        note=note,
     )
 
 
-def _lines_in_words(bench: Bench, asked: arguments.Grep, found: GrepResult) -> str:
+def _lines_in_words(
+    bench: Bench, asked: arguments.Grep, found: GrepResult, note: str | None
+) -> str:
     most = bench.config.max_tool_result_bytes
     rows = list(match_rows(found.matches, apart=asked.context > 0))
     shown = fitting(rows, most, rows_length)
@@ -227,8 +238,7 @@ def _lines_in_words(bench: Bench, asked: arguments.Grep, found: GrepResult) -> s
     if found.truncated or omitted:
         least = max(omitted, 1)
         said.append(_cut_row(f"at least {least} matches", bench.advise(NARROW_GREP)))
-    said += _not_searched(bench, found)
-    return "\n".join(said if found.reason is None else [*said, f"[{found.reason}]"])
+    return "\n".join([*said, *_not_searched(bench, found), *_noted(note)])
 
 
 def _not_searched(bench: Bench, found: GrepResult) -> list[str]:
