@@ -265,6 +265,21 @@ async def test_a_name_cannot_pass_for_a_row_of_ours(tmp_path):
             assert not any(row.startswith("[") for row in rows)
 
 
+@pytest.mark.spec("TOOL-3", "TOOL-4")
+async def test_a_name_in_a_row_is_one_that_can_be_called_for(tmp_path):
+    name = 'Tom & Jerry\'s "<1>".txt'
+    async with workspace(f"sqlite:{tmp_path}/v.db") as (_, box):
+        await box.call("write_file", {"path": name, "content": f"{'x' * 3000} cat\n"})
+        for operation, given in [
+            ("grep", {"pattern": "cat"}), ("grep", {"pattern": "cat", "maxGrepFileSizeMb": 1e-6}),
+            ("read_file", {"paths": [name]}), ("history", {}),
+        ]:  # fmt: skip
+            rows = (await told(box, operation, **given)).split("\n")
+            named = [row for row in rows if "Jerry" in row and not row.startswith(f"<{TAG}")]
+            assert named
+            assert all(name in row for row in named), named
+
+
 @pytest.mark.spec("TOOL-3")
 async def test_versions_are_rows(tmp_path):
     async with workspace(f"sqlite:{tmp_path}/v.db") as (_, box):

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterable
 
 from bailiwick.approvals import Answer, Approval
 from bailiwick.commands import ExecResult
+from bailiwick.errors import escape_for_display
 from bailiwick.scope import Scope
 from bailiwick.scope.execution import Execution
 from bailiwick.scope.front_access import as_called, caller_of
@@ -20,7 +21,7 @@ from bailiwick.toolbox.approval import SpeaksOfOne, is_about_a_command
 from bailiwick.toolbox.arguments import CommandArguments
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.results import CommandEnded
-from bailiwick.toolbox.untrusted_text import attribute, cut_note
+from bailiwick.toolbox.untrusted_text import cut_note
 from bailiwick.wire.pieces import TextPiece, as_text
 
 _PATHS_MAX = 200
@@ -126,7 +127,8 @@ def in_words(bench: Bench, printed: Printed, result: ExecResult) -> str:
         said.append(f"[exit code {result.exit_code}]")
     if result.changes:
         told = ", ".join(
-            f"{attribute(str(each.path))} {each.kind}" for each in result.changes[:_PATHS_IN_WORDS]
+            f"{escape_for_display(str(each.path))} {each.kind}"
+            for each in result.changes[:_PATHS_IN_WORDS]
         )
         more = len(result.changes) - _PATHS_IN_WORDS
         said.append(f"[changed: {told}{f' and {more} more' if more > 0 else ''}]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bailiwick.errors import ParseError, PathNotFound
+from bailiwick.errors import ParseError, PathNotFound, escape_for_display
 from bailiwick.toolbox import arguments
 from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.bench import Bench
@@ -17,7 +17,7 @@ from bailiwick.toolbox.hints import (
 )
 from bailiwick.toolbox.results import ChangesUndone, DifferenceShown, VersionList
 from bailiwick.toolbox.truncation import cut_text
-from bailiwick.toolbox.untrusted_text import attribute, cut_note
+from bailiwick.toolbox.untrusted_text import cut_note
 from bailiwick.versions import Version
 
 _VERSION_BYTES = 300
@@ -49,11 +49,11 @@ async def history(bench: Bench, asked: arguments.HistoryArguments) -> Answered:
 def _row(version: Version, asked: str) -> str:
     """A version in a row: what became of it, when, by whom, and by which names it is found."""
     path = str(version.path)
-    named = "" if path == asked else f" {attribute(path)}"
+    named = "" if path == asked else f" {escape_for_display(path)}"
     when = "" if version.time_ns is None else f", modifiedMs {version.time_ns // 1_000_000}"
     return (
         f"version {version.version}: {version.kind}{named}, {version.size} bytes{when}"
-        f" by {attribute(version.subject)}, request {version.request_id}"
+        f" by {escape_for_display(version.subject)}, request {version.request_id}"
     )
 
 

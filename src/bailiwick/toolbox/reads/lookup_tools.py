@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from bailiwick.errors import BailiwickError, NotADirectory
+from bailiwick.errors import BailiwickError, NotADirectory, escape_for_display
 from bailiwick.model import Entry, MiB, Page
 from bailiwick.search.results import GrepMatch, GrepResult
 from bailiwick.toolbox import arguments
@@ -31,7 +31,6 @@ from bailiwick.toolbox.results import (
     Status,
 )
 from bailiwick.toolbox.truncation import cut_text, fitting, utf8_length
-from bailiwick.toolbox.untrusted_text import attribute
 
 _COUNTED_MAX = 100_000
 """How many entries are counted that are not shown: enough to tell a model that it is too many."""
@@ -261,7 +260,7 @@ def _not_searched(bench: Bench, found: GrepResult) -> list[str]:
 def _named(paths: Sequence[str]) -> str:
     """Some paths in a row, and how many more there are."""
     more = len(paths) - _NAMED_MAX
-    shown = ", ".join(attribute(path) for path in paths[:_NAMED_MAX])
+    shown = ", ".join(escape_for_display(path) for path in paths[:_NAMED_MAX])
     return f"{shown} and {more} more" if more > 0 else shown
 
 

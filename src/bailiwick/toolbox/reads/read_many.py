@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from bailiwick.errors import BailiwickError, BinaryFile, ParseError
+from bailiwick.errors import BailiwickError, BinaryFile, ParseError, escape_for_display
 from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.arguments import ReadFile
 from bailiwick.toolbox.bench import Bench
@@ -17,7 +17,6 @@ from bailiwick.toolbox.hints import READ_ALONE
 from bailiwick.toolbox.reads.binary_files import NoText, no_text
 from bailiwick.toolbox.reads.file_windows import Loaded, ReadPart, load, notes_of, part_of
 from bailiwick.toolbox.results import FilePart, FileRead
-from bailiwick.toolbox.untrusted_text import attribute
 
 _SHARE_BYTES_MIN = 256
 """Less of a file than this is of no use: then it is left out, and named."""
@@ -94,7 +93,9 @@ def _answer(bench: Bench, rows: list[ReadPart | NoText | _Failed]) -> Answered:
     parts = [each for each in rows if isinstance(each, ReadPart)]
     wrapper = bench.wrapper
     wrapper.begin(*(each.shown for each in parts), *(each.ref for each in parts))
-    texts = (f"==> {attribute(each.ref)} {wrapper.nonce} <==\n{each.shown}" for each in parts)
+    texts = (
+        f"==> {escape_for_display(each.ref)} {wrapper.nonce} <==\n{each.shown}" for each in parts
+    )
     text = wrapper.wrap("\n".join(texts), f"{len(rows)} files")
     notes = [note for each in rows for note in _notes(bench, each)]
     images = tuple(
@@ -109,11 +110,13 @@ def _answer(bench: Bench, rows: list[ReadPart | NoText | _Failed]) -> Answered:
 
 def _notes(bench: Bench, row: ReadPart | NoText | _Failed) -> list[str]:
     if isinstance(row, ReadPart):
-        return notes_of(bench, row, f"{attribute(row.ref)}: ")
+        return notes_of(bench, row, f"{escape_for_display(row.ref)}: ")
     if isinstance(row, NoText):
-        return [f"[{attribute(row.path)}: {row.words}]"]
+        return [f"[{escape_for_display(row.path)}: {row.words}]"]
     told = row.told
-    return [f"[{attribute(row.path)}: {told['errorKind']}: {told['message']}; {told['hint']}]"]
+    return [
+        f"[{escape_for_display(row.path)}: {told['errorKind']}: {told['message']}; {told['hint']}]"
+    ]
 
 
 def _part(row: ReadPart | NoText | _Failed) -> FilePart:
