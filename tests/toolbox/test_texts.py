@@ -296,6 +296,21 @@ async def test_versions_are_rows(tmp_path):
         assert await told(box, "diff", path="a", version=older) == "[no difference]"
 
 
+@pytest.mark.spec("TOOL-3", "TOOL-4")
+async def test_a_version_that_others_made_has_no_request_to_be_undone_by(tmp_path):
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "a").write_text("one\n")
+    kept = {"history": "on", "state_dir": str(tmp_path / "state")}
+    async with workspace(place, opening=kept) as (_, box):
+        made = await box.call("write_file", {"path": "a", "content": "two\n"})
+        mine, theirs = (await told(box, "history", path="a")).split("\n")
+        assert mine.endswith(f" by agent_run:tools/s1, request {made['requestId']}")
+        assert theirs.endswith(" by others")
+        versions = (await box.call("history", {"path": "a"}))["versions"]
+        assert ["requestId" in each for each in versions] == [True, False]
+
+
 @pytest.mark.spec("TOOL-3")
 async def test_the_object_comes_back_by_an_option():
     async with workspace(structured=True) as (fs, box):

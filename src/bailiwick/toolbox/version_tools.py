@@ -47,22 +47,26 @@ async def history(bench: Bench, asked: arguments.HistoryArguments) -> Answered:
 
 
 def _row(version: Version, asked: str) -> str:
-    """A version in a row: what became of it, when, by whom, and by which names it is found."""
+    """A version in a row: what became of it, when, by whom, and by which names it is found. What
+    others made past this boundary has neither."""
     path = str(version.path)
     named = "" if path == asked else f" {escape_for_display(path)}"
     when = "" if version.time_ns is None else f", modifiedMs {version.time_ns // 1_000_000}"
-    return (
-        f"version {version.version}: {version.kind}{named}, {version.size} bytes{when}"
-        f" by {escape_for_display(version.subject)}, request {version.request_id}"
-    )
+    by = escape_for_display(version.subject) or "others"
+    request = f", request {version.request_id}" if version.request_id else ""
+    what = f"{version.kind}{named}, {version.size} bytes{when}"
+    return f"version {version.version}: {what} by {by}{request}"
 
 
 def _told(version: Version) -> dict[str, Any]:
     told: dict[str, Any] = {
         "version": version.version, "kind": version.kind, "path": str(version.path),
-        "type": version.type, "size": version.size, "by": version.subject,
-        "requestId": version.request_id,
+        "type": version.type, "size": version.size,
     }  # fmt: skip
+    if version.subject:
+        told["by"] = version.subject
+    if version.request_id:
+        told["requestId"] = version.request_id
     if version.sha256 is not None:
         told["sha256"] = version.sha256
     if version.time_ns is not None:
