@@ -172,6 +172,12 @@ class Connection {
     const once = given.body instanceof ReadableStream; // it cannot be sent a second time
     for (let sent = given; ; ) {
       const response = await this.send(route, sent, how);
+      if (route.method === "HEAD" && (response.status === 202 || response.status >= 400)) {
+        // Why is said in a body, and this answer has none.
+        const told = await this.answered({ ...route, method: "GET" }, sent, how);
+        await told.body?.cancel();
+        return new Response(null, told);
+      }
       if (response.status !== 202) {
         if (!response.ok && response.status !== 304) await refuse(response);
         return response;

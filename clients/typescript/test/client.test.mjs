@@ -72,6 +72,19 @@ test("an error has its kind, its status and a hint", async () => {
   await assert.rejects(fs.writeFile({ path: "x", content: "", nonsense: 1 }), { kind: "parse_error" });
 });
 
+test("what an answer without a body does not say is asked for", async () => {
+  await assert.rejects(fs.downloadHead({ path: "missing" }), { kind: "path_not_found", status: 404 });
+  await assert.rejects(fs.downloadHead({ path: "../secret" }), { kind: "path_outside_workspace" });
+  await person.writeFile({ path: ".env", content: "KEY=1" });
+  const asked = await fs.downloadHead({ path: ".env" }, { waitForPersonMs: 0 }).catch((error) => error);
+  assert.ok(asked instanceof ApprovalPending, String(asked));
+  await person.answerApproval({ id: asked.approvalId, answer: "once" });
+  const head = await fs.downloadHead({ path: ".env", approval: asked.approvalId });
+  assert.equal(head.status, 200);
+  assert.equal(head.headers.get("content-length"), "5");
+  assert.equal(await head.text(), "");
+});
+
 test("what changed meanwhile is not overwritten", async () => {
   const { hash } = await fs.writeFile({ path: "counted", content: "1" });
   await fs.writeFile({ path: "counted", content: "2" });
