@@ -135,7 +135,9 @@ class Connection {
     });
     const query = new URLSearchParams();
     for (const name of route.query) {
-      if (rest[name] !== undefined && rest[name] !== null) query.append(name, String(rest[name]));
+      const value = rest[name] ?? undefined;
+      if (typeof value === "object") throw new TypeError(`${name} takes one value`);
+      if (value !== undefined) query.append(name, String(value));
       delete rest[name];
     }
     /** @type {Record<string, string>} */

@@ -69,6 +69,7 @@ test("an error has its kind, its status and a hint", async () => {
   });
   await assert.rejects(fs.readFile({ path: "missing" }), { kind: "path_not_found", status: 404 });
   await assert.rejects(fs.readFile({ path: "missing", nonsense: 1 }), TypeError);
+  await assert.rejects(fs.grep({ pattern: "x", include: ["*.md", "*.txt"] }), TypeError);
   await assert.rejects(fs.writeFile({ path: "x", content: "", nonsense: 1 }), { kind: "parse_error" });
 });
 
