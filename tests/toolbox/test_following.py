@@ -259,6 +259,10 @@ async def a_long_line(w):
     await w.fs.write_text(w.names.other, w.names.word * 300)
     filled = await w.model.meets(w.hint, "read_file", path=w.names.other)
     await w.model.does("read_file", path=w.names.other, cursor=filled["cursor"])
+    given = {"path": w.names.other, "encoding": "latin-1", "lineNumbers": True, "limit": 1}
+    await w.fs.write_bytes(w.names.other, b"\xe9" * 300)
+    filled = await w.model.meets(w.hint, "read_file", **given)
+    assert "1\té" in await w.model.does("read_file", **given, cursor=filled["cursor"])
 
 
 @follows(hints.READ_ALONE, tools={"max_tool_result_bytes": 256})

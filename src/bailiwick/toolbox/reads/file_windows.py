@@ -76,9 +76,8 @@ async def load(bench: Bench, asked: ReadFile, path: str) -> Loaded:
         return Loaded(whole, _lines_of(bench, whole, asked.line or 1, asked.limit), False)
     seen = None
     if asked.cursor is not None:
-        read = await scope.read_text(
-            path, cursor=asked.cursor, limit=asked.limit, encoding=encoding
-        )
+        # It carries the encoding of the call that it goes on with, which may be named again.
+        read = await scope.read_text(path, cursor=asked.cursor, limit=asked.limit)
         cursor = decode_cursor(asked.cursor)
         offset, seen = cursor.position.offset, cursor.seen
     else:
