@@ -385,6 +385,9 @@ async def a_long_difference(w):
         await w.fs.write_text(w.names.other, f"{text}\n" * 100)
     await w.model.meets(w.hint, "diff", path=w.names.other)
     assert "two" in await w.model.does("read_file", path=w.names.other, line=50, limit=5)
+    change = {"path": w.names.other, "oldText": "two", "newText": "six", "replaceAll": True}
+    await w.model.meets(w.hint, "edit_file", **change)
+    assert "six" in await w.model.does("read_file", path=w.names.other, line=50, limit=5)
 
 
 @follows(hints.ONE_OF_TWO, OF_A_TOOL["undo", "path_not_found"], place="volume")

@@ -7,6 +7,7 @@ from bailiwick.model import Edit, EditResult
 from bailiwick.toolbox import arguments
 from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.bench import Bench
+from bailiwick.toolbox.hints import IN_PARTS
 from bailiwick.toolbox.results import ChangeDone, FileEdited, FileWritten
 from bailiwick.toolbox.truncation import cut_text
 from bailiwick.toolbox.untrusted_text import cut_note
@@ -43,9 +44,10 @@ def _edited(bench: Bench, edited: EditResult) -> FileEdited:
     cut = cut_text(edited.diff, bench.config.max_tool_result_bytes)
     bench.wrapper.begin(cut.text)
     diff = bench.wrapper.wrap(cut.text, edited.path)
+    note = cut_note(cut.omitted_bytes, bench.advise(IN_PARTS)) if cut.omitted_bytes else ""
     return FileEdited(
         ok=True,
-        diff=diff + cut_note(cut.omitted_bytes) if cut.omitted_bytes else diff,
+        diff=diff + note,
         sha256=edited.sha256,
         first_changed_line=edited.first_changed_line,
         truncated=edited.diff_truncated or cut.omitted_bytes > 0,

@@ -187,6 +187,7 @@ ALONE: Final[dict[str, tuple[Hint, ...]]] = {
     "history": (GO_ON_IN_HISTORY,),
     "undo": (ONE_OF_TWO,),
     "diff": (NOTHING_TO_COMPARE, WHICH_VERSIONS, IN_PARTS),
+    "edit_file": (IN_PARTS,),
 }  # fmt: skip
 """Hints that belong to no kind of error, by the tool that gives them."""
 

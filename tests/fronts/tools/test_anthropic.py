@@ -225,7 +225,7 @@ async def test_what_the_text_editor_refuses():
         await fs.write_text("long", "y" * 60)
         view = await editor.call({"command": "view", "path": "long"})
         assert len(inner(view)) == 20
-        assert view.endswith("[... truncated, 47 bytes omitted; refine your search/path]")
+        assert view.endswith("[... truncated, 47 bytes omitted; go on with a `view_range`]")
 
 
 @pytest.mark.spec("TOOL-5")

@@ -189,7 +189,8 @@ class Editor:
         omitted = cut.omitted_bytes + utf8_length(text) - utf8_length(shown)
         wrapper = self._tools.bench(scope, "view").wrapper
         wrapper.begin(cut.text)
-        return wrapper.wrap(cut.text, path) + (cut_note(omitted) if omitted else "")
+        note = cut_note(omitted, "go on with a `view_range`") if omitted else ""
+        return wrapper.wrap(cut.text, path) + note
 
     async def _view_directory(self, scope: Scope, named: str, path: str) -> str:
         self._tools.require("ls")
