@@ -1,13 +1,23 @@
 """The TypeScript client: made from the wire as it is, and tried by Node against a real server."""
 
 import asyncio
+import json
+import re
+import shlex
 import shutil
+import subprocess
+import sys
 
 import pytest
 
+import bailiwick
+from bailiwick.config.values import ServerConfig
 from release import typescript
 from tests.clients.houses import asking
+from tests.fronts.cli.command import environment
 from tests.laws.repository import ROOT
+from tests.processes import in_a_group
+from tests.waiting import PATIENCE_S
 
 PLACE = ROOT / "clients" / "typescript"
 
@@ -66,3 +76,33 @@ async def test_the_client_works_against_a_server(tmp_path):
     assert process.returncode == 0, said.decode()[-6_000:]
     assert b"# fail 0" in said
     assert b"# pass 0" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.spec("REL-4", "CLI-1")
+def test_the_commands_of_the_page_give_an_agent_what_its_example_asks_for(tmp_path):
+    page = (ROOT / "docs" / "typescript.md").read_text(encoding="utf-8")
+    serve, grant = re.findall(r"^\$ bailiwick (.*?) +#", page, re.MULTILINE)
+    address, root = re.search(r'connect\("([^"]+)".*root: "([^"]+)"', page).groups()
+    assert address == f"http://127.0.0.1:{ServerConfig().port}"
+    assert {(address, root)} == set(
+        re.findall(r'connect\("([^"]+)".*root: "([^"]+)"', (PLACE / "README.md").read_text())
+    )
+    (tmp_path / "here" / "project").mkdir(parents=True)
+    homes = {name: str(tmp_path) for name in ("HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")}
+    here = {"cwd": tmp_path / "here", "env": environment(**homes)}
+
+    def command(line):
+        return [sys.executable, "-m", "bailiwick", *shlex.split(line)]
+
+    with in_a_group(
+        [*command(serve), "--port", "0", "--json"], stdout=subprocess.PIPE, **here
+    ) as server:
+        with server.stdout:
+            url = json.loads(server.stdout.readline())["url"]
+        granted = subprocess.run(command(grant), capture_output=True, check=True, **here)
+        token = json.loads(granted.stdout)["token"]
+        with bailiwick.connect_sync(url, token=token, root=root) as fs:
+            fs.write_text("notes/today.md", "hello\n", parents=True)
+        server.terminate()
+        server.wait(PATIENCE_S)
