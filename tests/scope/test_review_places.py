@@ -159,3 +159,37 @@ async def test_many_pieces_of_one_file_are_not_each_compared_with_each_other(tmp
         done = await person.review.accept([f"{each.id}@{file.version}" for each in file.hunks])
         assert (len(done.accepted), done.left) == (60, 0)
     assert 0 < len(compared) < 60 * 10
+
+
+@pytest.mark.parametrize("kind", ["volume", "directory", "editor"])
+async def test_who_writes_in_a_file_has_not_agreed_to_where_an_agent_moved_it(tmp_path, kind):
+    becomes = "1\n2\nthree\n"
+    async with rooted(tmp_path, kind.replace("editor", "directory")) as (person, agent):
+        await person.write_text("old.txt", "1\n2\n3\n")
+        await (await agent("one")).move("old.txt", "new.txt")
+        if kind == "editor":
+            (tmp_path / "tree" / "new.txt").write_text(becomes)
+        else:
+            await person.write_text("new.txt", becomes)
+        (file,) = (await person.review.queue()).files
+        assert (file.kind, str(file.origin), file.added) == ("moved", "old.txt", 0)
+        done = await person.review.reject([hunk.id for hunk in file.hunks])
+        assert (done.conflicts, done.left) == ([], 0)
+        assert await text(person, "old.txt") == becomes
+        assert not await person.exists("new.txt")
+
+
+@each_kind
+async def test_what_lines_share_with_what_comes_back_does_not_keep_a_move(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        for path in "abc":
+            await person.write_text(path, f"shared\n{path}\n")
+        one = await agent("one")
+        await one.move("b", "x")
+        await one.move("c", "b")
+        await one.move("a", "c")
+        assert (await person.review.reject(await ids(person))).conflicts == []
+        assert [await text(person, path) for path in "abc"] == [
+            "shared\na\n", "shared\nb\n", "shared\nc\n",
+        ]  # fmt: skip
+        assert await ids(person) == []

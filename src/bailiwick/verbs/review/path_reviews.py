@@ -14,7 +14,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.reviews import HunkVerdict, ReviewFile, ReviewHunk
 from bailiwick.runs import RunRow
 from bailiwick.text.reviewed import ReviewedText, ReviewHunkLines
-from bailiwick.text.weave import shown
+from bailiwick.text.weave import lines_of, shown
 from bailiwick.verbs.review.names import HunkName
 from bailiwick.verbs.runs.displaced_things import Displaced
 from bailiwick.verbs.runs.moved_back import WHOLE_RUN
@@ -130,6 +130,8 @@ class PathReview:
             return
         if self.agreed is not None and _mode(before) == _mode(stood):
             stood = stood._replace(mode=self.agreed.mode)  # it has that which an agent set
+        if self.agreed is not None and _goes_on(before, stood):
+            stood = stood._replace(path=self.agreed.path)  # it lies where an agent moved it
         if fits and self._text is not None:
             self._text.write(None, text_at(stood))
         elif not differs(before, stood):
@@ -168,6 +170,11 @@ class PathReview:
         if self.now is not None:
             self.now = self.now._replace(path=place)
         self.place = place
+
+    def agree_to_place(self) -> None:
+        """It stays where it lies: a person has something else lie where it came from."""
+        if self.agreed is not None and self.now is not None:
+            self.agreed = self.agreed._replace(path=self.now.path)
 
     def _keep_agreed(self, data: bytes) -> None:
         if self.agreed is not None and data != self.agreed.data:
@@ -402,6 +409,13 @@ def _header(hunk: LeftHunk, otherwise: str) -> str:
     return otherwise if hunk.lines is None else hunk_header(hunk.lines)
 
 
+def _goes_on(before: StoryContent, stood: StoryContent) -> bool:
+    """Whether it is the same text at the same place, with some lines written anew."""
+    if before.path != stood.path or before.data is None or stood.data is None:
+        return False
+    return not set(lines_of(before.data)).isdisjoint(lines_of(stood.data))
+
+
 def _mode(stood: StoryContent | None) -> int | None:
     return None if stood is None else stood.mode
 
@@ -435,11 +449,20 @@ async def path_review(
         return int(version.version) <= settled_through or key in agreed
 
     review = PathReview(await telling.before(versions, first), versions[first].path)
-    review.first = versions[first].version
+    review.first = moved = versions[first].version
     for version in versions[first:]:
         stood = await telling.left_by(version, now)
         size = review.size + len(text_at(stood))
+        home = review.home
         await worked_out(size, review.step, run_of(version), stood)
+        if version.kind == "moved":
+            moved = version.version
+        elif (
+            home is not None
+            and not is_agents(version)
+            and await telling.has_come(home, moved, version.version)
+        ):
+            review.agree_to_place()
         review.path, review.version = version.path, version.version
         review.seen = version.version
         if is_unlisted(version) and is_agents(version):

@@ -335,6 +335,14 @@ class Stories:
         most = self._call.limits.run_paths_max
         return await DisplacedThings(self, self._looking, is_ours, most).by(move, place)
 
+    async def has_come(self, path: ScopedPath, since: str, until: str) -> bool:
+        """Whether others had anything come to a place after one version, until another."""
+        return any(
+            int(since) < int(each.version) <= int(until) and each.kind != "deleted"
+            for each in await self._all(path, own=False)
+            if not self._is_ours(each)
+        )
+
     async def now(self, path: ScopedPath) -> StoryContent | None:
         """What stands there; where the machine lets nobody look, what was left there last."""
         found = await self._look(self._call.store, path)
