@@ -54,6 +54,26 @@ def test_verdicts_by_ids_and_what_is_left(worked_in, capsys):
         main(["review", "--accept", second, "--note", "for nobody"])
 
 
+@pytest.mark.spec("REVIEW-4", "CLI-2")
+def test_all_that_was_given_is_said_and_what_came_of_it_is_told(worked_in, capsys):
+    first, second = hunks(said(capsys, "review")[1])
+    with pytest.raises(SystemExit) as wrong:
+        main(["review", "--accept", first, "--reject", second, first])
+    assert (wrong.value.code, said(capsys, "review")[1]["left"]) == (2, 2)
+    assert main(["review", "--accept", second, "--reject", first, "ffffffffffff"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == ["accepted: 1 hunk", "taken back: a.txt", "0 left"]
+    assert "'ffffffffffff'" in shown.err
+    assert (worked_in / "a.txt").read_text() == "1\n2\n3\n"
+
+
+@pytest.mark.spec("REVIEW-4")
+def test_an_option_that_is_given_twice_counts_twice(worked_in, capsys):
+    first, second = hunks(said(capsys, "review")[1])
+    code, done = said(capsys, "review", "--accept", first, "--accept", second)
+    assert (code, done["accepted"], done["left"]) == (0, [first, second], 0)
+
+
 def interrupt_until_heard(child, terminal):
     """A key is waited for only after it was said: an interrupt between the two is not heard before
     the next one."""

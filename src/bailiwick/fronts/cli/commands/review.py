@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,12 +65,13 @@ def run(arguments: list[str]) -> int:
         " several are called so: run:…, work:… or fork:…",
     )  # fmt: skip
     parser.add_argument(
-        "--accept", metavar="ID", nargs="+", default=[],
+        "--accept", metavar="ID", nargs="+", action="extend", default=[],
         help="hunks, ID@VERSION for one as it was shown, runs, RUN:PATH, or as well WORK or FORK",
     )  # fmt: skip
     parser.add_argument(
-        "--reject", metavar="ID", nargs="+", default=[], help="those are taken back"
-    )
+        "--reject", metavar="ID", nargs="+", action="extend", default=[],
+        help="those are taken back",
+    )  # fmt: skip
     parser.add_argument("--note", metavar="TEXT", help="what the agent is told of a rejection")
     parser.add_argument(
         "--insist", action="store_true", help="reject also while the agent is in the middle of it"
@@ -79,6 +80,8 @@ def run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.note is not None and not options.reject:
         parser.error("--note is for what is rejected by --reject")
+    for each in set(options.accept).intersection(options.reject):
+        parser.error(f"{escape_for_display(each)} is either accepted or rejected")
     return seated(options, _review)
 
 
@@ -212,19 +215,18 @@ async def _review(scopes: dict[str, Scope], options: Options) -> int:
 
 
 async def _say(seats: list[_Seat], options: Options) -> int:
-    """Verdicts that were given by ids, each in the root or the working copy that has it."""
+    """Verdicts that were given by ids, each in the root or the working copy that has it. Where one
+    fails, what came of those before it is told all the same."""
     results: list[ReviewResult] = []
-    if all(seat.is_apart for seat in seats):
-        (seat,) = seats
-        if options.accept:
-            results.append(await seat.accept(options.accept))
-        if options.reject:
-            results.append(await seat.reject(options.reject, options.note, options.insist))
-        left = await seat.left()
-    else:
-        asked = [(id, True) for id in options.accept] + [(id, False) for id in options.reject]
-        results = [await _say_one(seats, id, accepts, options) for id, accepts in asked]
-        left = sum([await seat.left() for seat in seats])
+    failure: BailiwickError | None = None
+    try:
+        async for result in _spoken(seats, options):
+            results.append(result)
+    except BailiwickError as error:
+        if not results:
+            raise
+        failure = error
+    left = sum([await seat.left() for seat in seats])
     conflicts = [each for result in results for each in result.conflicts]
     if options.json:
         said = {
@@ -236,11 +238,32 @@ async def _say(seats: list[_Seat], options: Options) -> int:
         }
         print_json({"kind": "review_result", **said, "left": left})
     else:
+        # What is accepted of what is apart is told as applied.
+        accepted = sum(len(result.accepted) for result in results if not result.applied)
+        if accepted:
+            line(f"accepted: {accepted} hunk{'' if accepted == 1 else 's'}")
         _show_results(results)
         line(f"{left} left")
+    if failure is not None:
+        raise failure
     if conflicts:
         return EXIT_FAILED
     return EXIT_LEFT if left else EXIT_OK
+
+
+async def _spoken(seats: list[_Seat], options: Options) -> AsyncIterator[ReviewResult]:
+    """What comes of each verdict; of what is apart, of all that is said alike at once."""
+    if all(seat.is_apart for seat in seats):
+        (seat,) = seats
+        if options.accept:
+            yield await seat.accept(options.accept)
+        if options.reject:
+            yield await seat.reject(options.reject, options.note, options.insist)
+        return
+    for id in options.accept:
+        yield await _say_one(seats, id, True, options)
+    for id in options.reject:
+        yield await _say_one(seats, id, False, options)
 
 
 async def _say_one(seats: list[_Seat], id: str, accepts: bool, options: Options) -> ReviewResult:
