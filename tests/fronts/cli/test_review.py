@@ -74,6 +74,13 @@ def test_an_option_that_is_given_twice_counts_twice(worked_in, capsys):
     assert (code, done["accepted"], done["left"]) == (0, [first, second], 0)
 
 
+@pytest.mark.spec("REVIEW-4")
+def test_two_letters_are_no_key(worked_in, capsys):
+    code, shown = at_terminal(b"ns\nq\n", columns=80)
+    assert (code, shown.count("(1/2)")) == (3, 2)
+    assert said(capsys, "review")[1]["left"] == 2
+
+
 def interrupt_until_heard(child, terminal):
     """A key is waited for only after it was said: an interrupt between the two is not heard before
     the next one."""

@@ -417,7 +417,7 @@ def _key(number: int, count: int) -> tuple[str, str | None]:
         except KeyboardInterrupt:
             line("\nnothing of it was done")
             raise
-        if key and key in "ynsfauq":
+        if len(key) == 1 and key in "ynsfauq":
             return key, None
         one_line = "  ".join(_KEYS)
         line(one_line if len(one_line) < terminal_width() else "\n".join(_KEYS))
