@@ -121,7 +121,8 @@ class RunInfo(Value, frozen=True, kw_only=True):
 
 class Hunk(Value, frozen=True, kw_only=True):
     """Some lines that were changed at one place. The ``id`` stays while the text does, wherever
-    others move it. ``lines`` begin with a blank, ``-`` or ``+``, as in a unified difference.
+    others move it. ``lines`` begin with a blank, ``-``, ``+`` or a backslash, as in a unified
+    difference.
 
     ``state`` says whether it still ``stands``, is ``undone``, or was ``changed`` by others since.
     ``reviewed`` is what a person said of it, None while nobody has. A file that holds no text is

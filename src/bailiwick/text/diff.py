@@ -25,7 +25,7 @@ CHARACTERS_MAX = 1 * MiB
 # Steps of the comparison: about half a second at worst, and 16 MiB for the way back.
 WORK_MAX = 2_000_000
 
-_NO_NEWLINE = "\\ No newline at end of file\n"
+NO_NEWLINE = "\\ No newline at end of file"
 
 
 class UnifiedDiff(Value, frozen=True):
@@ -415,4 +415,4 @@ class _Writer:
     def _append(self, pieces: list[str], sign: str, side: _DiffLines, low: int, high: int) -> None:
         pieces += [f"{sign}{line}\n" for line in side.lines[low:high]]
         if side.unterminated and low < high == len(side.lines):
-            pieces.append(_NO_NEWLINE)
+            pieces.append(f"{NO_NEWLINE}\n")

@@ -58,6 +58,32 @@ def test_runs_are_listed_and_shown(worked_in, capsys):
     assert said(capsys, "runs", "--root", "workspace:project")[1]["runs"]
 
 
+@pytest.mark.spec("REVIEW-4", "RUN-2")
+def test_what_cannot_be_seen_in_a_line_is_told(worked_in, capsys):
+    async def more():
+        places = named_places([str(worked_in)])
+        async with open_served(places, None, state_for(places), history="on") as authority:
+            person = await authority.request_root(
+                User("local"), next(iter(places)), FILE_ACCESS, "to pass on", front="mcp"
+            )
+            for path, text in (("Makefile", "all:\n\tcc a.c\n"), ("end", "1\n2"), ("new", "1\n")):
+                await person.write_text(path, text)
+            agent = await person.delegate(AgentRun("mcp", "two"))
+            await agent.write_text("Makefile", "all:\n    cc a.c\n")
+            await agent.write_text("end", "1\n2\n3\n")
+            await agent.write_text("new", "one")
+
+    asyncio.run(more())
+    assert main(["review"]) == 3
+    shown = capsys.readouterr().out
+    assert " all:\n-\\x09cc a.c\n+    cc a.c\n" in shown
+    assert " 1\n-2\n\\ No newline at end of file\n+2\n+3\n" in shown
+    assert "-1\n+one\n\\ No newline at end of file\n" in shown
+    run = said(capsys, "runs")[1]["runs"][0]["id"]
+    change = said(capsys, "runs", "show", run)[1]["changes"][1]
+    assert (change["path"], change["added"], change["removed"]) == ("end", 2, 1)
+
+
 @pytest.mark.spec("RUN-1")
 def test_a_list_of_runs_says_what_it_leaves_out(worked_in, capsys, monkeypatch):
     async def more():

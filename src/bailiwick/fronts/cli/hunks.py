@@ -28,9 +28,9 @@ _COLOURS: Final = {"-": ("red", "removed"), "+": ("green", "added"), " ": ("dim"
 
 
 def show_hunk(lines: Sequence[str], width: int | None = None) -> Iterator[str]:
-    """Lines that begin with a blank, ``-`` or ``+``, for a terminal; of a ``width``, in parts where
-    they are wider."""
-    for sign, pieces in _with_words([each.replace("\t", "    ") for each in lines]):
+    """Lines that begin with a blank, ``-``, ``+`` or a backslash, for a terminal; of a ``width``,
+    in parts where they are wider."""
+    for sign, pieces in _with_words(list(_with_blanks(lines))):
         plainly, strongly = _COLOURS.get(sign, _COLOURS[" "])
         mark = sign
         for part in _parts(pieces, None if width is None else width - 1):
@@ -42,6 +42,16 @@ def show_hunk(lines: Sequence[str], width: int | None = None) -> Iterator[str]:
 def terminal_width() -> int:
     """Columns, as the terminal has them, of which a hunk takes at least some."""
     return max(shutil.get_terminal_size().columns, 12)
+
+
+def _with_blanks(lines: Sequence[str]) -> Iterator[str]:
+    """Tabs are blanks to people; where lines that came and went would look alike by that, they are
+    told apart."""
+    blank = [each.replace("\t", "    ") for each in lines]
+    looks = set(blank)
+    for raw, each in zip(lines, blank, strict=True):
+        other = {"-": "+", "+": "-"}.get(each[:1])
+        yield raw if other is not None and other + each[1:] in looks else each
 
 
 def _with_words(lines: Sequence[str]) -> Iterator[tuple[str, list[Piece]]]:

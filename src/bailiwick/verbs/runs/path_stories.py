@@ -18,6 +18,7 @@ from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
 from bailiwick.runs import Hunk, OthersHunk, RunChange, mode_header
 from bailiwick.store import Reader
+from bailiwick.text.diff import NO_NEWLINE
 from bailiwick.text.weave import HunkState, Weave, WovenHunk, shown
 from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.runs.displaced_things import Displaced, DisplacedThings, IsOurs
@@ -549,9 +550,11 @@ def hunk_header(hunk: ShownHunk) -> str:
 
 
 def hunk_lines(hunk: ShownHunk) -> list[str]:
-    return [
-        *(f" {shown(each)}" for each in hunk.above),
-        *(f"-{shown(each.text)}" for each in hunk.removed),
-        *(f"+{shown(each.text)}" for each in hunk.added),
-        *(f" {shown(each)}" for each in hunk.below),
-    ]
+    """As in a unified difference, also where only the end of the last line differs."""
+    lines = [f" {shown(each)}" for each in hunk.above]
+    is_ended = [side[-1].text.endswith("\n") for side in (hunk.removed, hunk.added) if side]
+    for sign, side in (("-", hunk.removed), ("+", hunk.added)):
+        lines += [f"{sign}{shown(each.text)}" for each in side]
+        if side and len(set(is_ended)) > 1 and not side[-1].text.endswith("\n"):
+            lines.append(NO_NEWLINE)
+    return [*lines, *(f" {shown(each)}" for each in hunk.below)]
