@@ -20,6 +20,7 @@ from bailiwick.build.served import named_places, open_served, state_for
 from bailiwick.fronts.cli import main
 from bailiwick.fronts.cli.commands.review import _Seat
 from bailiwick.operations import FILE_ACCESS
+from bailiwick.reviews import QueueShelf
 from bailiwick.scope.working_copies import WorkVerbs
 from tests.fronts.cli.test_runs import said, worked_in
 from tests.scope.test_runs import rooted
@@ -62,7 +63,9 @@ def test_all_that_was_given_is_said_and_what_came_of_it_is_told(worked_in, capsy
     assert (wrong.value.code, said(capsys, "review")[1]["left"]) == (2, 2)
     assert main(["review", "--accept", second, "--reject", first, "ffffffffffff"]) == 1
     shown = capsys.readouterr()
-    assert shown.out.splitlines() == ["accepted: 1 hunk", "taken back: a.txt", "0 left"]
+    assert shown.out.splitlines() == [
+        "accepted: 1 hunk", "taken back: a.txt", "nothing is left to review",
+    ]  # fmt: skip
     assert "'ffffffffffff'" in shown.err
     assert (worked_in / "a.txt").read_text() == "1\n2\n3\n"
 
@@ -72,6 +75,26 @@ def test_an_option_that_is_given_twice_counts_twice(worked_in, capsys):
     first, second = hunks(said(capsys, "review")[1])
     code, done = said(capsys, "review", "--accept", first, "--accept", second)
     assert (code, done["accepted"], done["left"]) == (0, [first, second], 0)
+
+
+@pytest.mark.spec("REVIEW-4", "CLI-2")
+def test_where_there_is_more_than_was_looked_at_it_says_so(worked_in, capsys, monkeypatch):
+    catch_up = QueueShelf.catch_up
+
+    async def cut(self, *given):
+        ends = await catch_up(self, *given)
+        self.is_cut = True
+        return ends
+
+    monkeypatch.setattr(QueueShelf, "catch_up", cut)
+    assert main(["review"]) == 3
+    assert "2 left of what was looked at: there is more\n" in capsys.readouterr().out
+    code, told = said(capsys, "review", "--accept", *hunks(said(capsys, "review")[1]))
+    assert (code, told["left"], told["truncated"]) == (3, 0, True)
+    assert main(["review"]) == 3
+    assert capsys.readouterr().out == (
+        "nothing is left to review of what was looked at: there is more\n"
+    )
 
 
 @pytest.mark.spec("REVIEW-4")
@@ -333,5 +356,6 @@ async def test_a_long_queue_is_asked_for_in_few_pages(tmp_path, monkeypatch):
             return await queue(self, **given)
 
         monkeypatch.setattr(type(person.review), "queue", counted)
-        assert len(await _Seat(person).files()) == 250
+        files, is_cut = await _Seat(person).files()
+        assert (len(files), is_cut) == (250, False)
         assert len(asked) == 1

@@ -105,26 +105,24 @@ class _Seat(NamedTuple):
         named = {name: value for name, value in apart.items() if value is not None}
         return {"root": str(self.scope.root), **named}
 
-    async def files(self) -> list[ReviewFile]:
-        """All that is left."""
+    async def files(self) -> tuple[list[ReviewFile], bool]:
+        """All that is left, and whether there is more than was looked at."""
         files: list[ReviewFile] = []
         cursor: str | None = None
         while True:
             page = await self._page(cursor, _FILES_AT_A_TIME)
             if page is None:
-                return files
+                return files, False
             files += page.files
             cursor = page.next_cursor
-            if page.truncated and cursor is None:
-                sys.stderr.write("note: there is more than was looked at\n")
             if cursor is None:
-                return files
+                return files, page.truncated
 
-    async def left(self) -> int:
-        if not self.is_apart:
-            return (await self.scope.review.queue(limit=1, brief=True)).left
-        page = await self._page(None, 1, brief=True)
-        return 0 if page is None else page.left
+    async def left(self) -> tuple[int, bool]:
+        """How many hunks, and whether there is more than was looked at."""
+        named = self if self.is_apart else self._replace(run=None)
+        page = await named._page(None, 1, brief=True)
+        return (0, False) if page is None else (page.left, page.truncated)
 
     async def _page(
         self, cursor: str | None, limit: int, *, brief: bool = False
@@ -198,20 +196,22 @@ async def _review(scopes: dict[str, Scope], options: Options) -> int:
     seats = await _seats(scopes, options.of)
     if options.accept or options.reject:
         return await _say(seats, options)
-    found = [(seat, file) for seat in seats for file in await seat.files()]
+    looked = [(seat, *await seat.files()) for seat in seats]
+    found = [(seat, file) for seat, files, _ in looked for file in files]
+    is_cut = any(cut for *_, cut in looked)
     left = sum(len(file.hunks) for _, file in found)
     if options.json:
         files = [{**seat.told(), **documents.fields(file)} for seat, file in found]
-        print_json({"kind": "review", "files": files, "left": left})
+        print_json({"kind": "review", "files": files, "left": left, "truncated": is_cut})
     elif left and sys.stdin.isatty() and sys.stdout.isatty():
-        return await _ask(found, options.insist)
+        return await _ask(found, options.insist, is_cut)
     else:
         for seat, file in found:
             _show_file(seat, file)
             for hunk in file.hunks:
                 _show_hunk(hunk, None)
-        line(f"{left} left" if left else "nothing is left to review")
-    return EXIT_LEFT if left else EXIT_OK
+        _show_left(left, is_cut)
+    return EXIT_LEFT if left or is_cut else EXIT_OK
 
 
 async def _say(seats: list[_Seat], options: Options) -> int:
@@ -221,12 +221,13 @@ async def _say(seats: list[_Seat], options: Options) -> int:
     failure: BailiwickError | None = None
     try:
         async for result in _spoken(seats, options):
-            results.append(result)
+            results += [result]
     except BailiwickError as error:
         if not results:
             raise
         failure = error
-    left = sum([await seat.left() for seat in seats])
+    counted = [await seat.left() for seat in seats]
+    left, is_cut = sum(each for each, _ in counted), any(cut for _, cut in counted)
     conflicts = [each for result in results for each in result.conflicts]
     if options.json:
         said = {
@@ -236,19 +237,19 @@ async def _say(seats: list[_Seat], options: Options) -> int:
             "undone": [str(each) for result in results for each in result.undone],
             "conflicts": [documents.fields(each) for each in conflicts],
         }
-        print_json({"kind": "review_result", **said, "left": left})
+        print_json({"kind": "review_result", **said, "left": left, "truncated": is_cut})
     else:
         # What is accepted of what is apart is told as applied.
         accepted = sum(len(result.accepted) for result in results if not result.applied)
         if accepted:
             line(f"accepted: {accepted} hunk{'' if accepted == 1 else 's'}")
         _show_results(results)
-        line(f"{left} left")
+        _show_left(left, is_cut)
     if failure is not None:
         raise failure
     if conflicts:
         return EXIT_FAILED
-    return EXIT_LEFT if left else EXIT_OK
+    return EXIT_LEFT if left or is_cut else EXIT_OK
 
 
 async def _spoken(seats: list[_Seat], options: Options) -> AsyncIterator[ReviewResult]:
@@ -293,6 +294,11 @@ def _show_results(results: list[ReviewResult], accepted: Sequence[ScopedPath] = 
         line(paint(f"left as it is: {place}: {conflict.reason}", "red"))
 
 
+def _show_left(left: int, is_cut: bool) -> None:
+    words = f"{left} left" if left else "nothing is left to review"
+    line(f"{words} of what was looked at: there is more" if is_cut else words)
+
+
 def _show_file(seat: _Seat, file: ReviewFile) -> None:
     came = "" if file.origin is None else f" (from {escape_for_display(file.origin)})"
     apart = seat.work or seat.fork
@@ -331,7 +337,7 @@ _Said = tuple[bool, str | None]
 """Whether a hunk is accepted, and the note to a rejection."""
 
 
-async def _ask(found: list[tuple[_Seat, ReviewFile]], insist: bool) -> int:
+async def _ask(found: list[tuple[_Seat, ReviewFile]], insist: bool, is_cut: bool) -> int:
     """Go through hunks, and do what was said of them at the end."""
     hunks = [_SeenHunk(seat, file, hunk) for seat, file in found for hunk in file.hunks]
     said: dict[int, _Said] = {}
@@ -369,8 +375,8 @@ async def _ask(found: list[tuple[_Seat, ReviewFile]], insist: bool) -> int:
             line(paint(f"left as it is: {escape_for_display(why)}", "red"))
     _show_results(results, accepted)
     left = len(hunks) - sum(len(each.accepted) + len(each.rejected) for each in results)
-    line(f"{left} left" if left else "nothing is left to review")
-    return EXIT_LEFT if left else EXIT_OK
+    _show_left(left, is_cut)
+    return EXIT_LEFT if left or is_cut else EXIT_OK
 
 
 def _together(
