@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 import bailiwick
 from bailiwick import AgentRun, Authority, Edit, ParseError, PathNotFound, User
+from bailiwick.paths import ScopedPath
+from bailiwick.verbs.runs.path_stories import hunk_id
 
 ACCESS = ("read", "write", "list", "delete", "move", "metadata", "watch")
 KINDS = ("directory", "volume")
@@ -281,6 +283,41 @@ async def test_a_run_a_file_and_a_hunk_are_taken_back(tmp_path, kind):
         assert await text(person, "a.txt") == "1\n2\nthree\n4\n5\n"
         assert not await person.exists("d/new.txt")
         assert (await run.undo()).undone == []
+
+
+@pytest.mark.spec("RUN-3")
+@each_kind
+async def test_a_hunk_is_named_by_the_beginning_of_its_id(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await (await agent("one")).write_text("a.txt", "a\n")
+        (run,) = await person.runs()
+        (hunk,) = (await run.changes()).changes[0].hunks
+        for wrong, hint in (
+            (hunk.id[:3], "at least 4"), ("", "at least 4"), (f"{hunk.id}0", "another id"),
+        ):  # fmt: skip
+            with pytest.raises(PathNotFound) as refused:
+                await run.undo(hunks=[wrong])
+            assert hint in refused.value.hint
+        assert (await run.undo(hunks=[hunk.id[:6]])).undone == ["a.txt"]
+
+
+@pytest.mark.spec("RUN-3")
+async def test_the_beginning_of_several_hunks_is_refused(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = await agent("one")
+        await one.make_dir("d")
+        (run,) = await person.runs()
+        seen: dict[str, str] = {}
+        for number in range(20_000):
+            begin = hunk_id(run.id, ScopedPath(f"{number}"), "", "x\n")[:4]
+            if begin in seen:
+                break
+            seen[begin] = f"{number}"
+        for path in (seen[begin], f"{number}"):
+            await one.write_text(path, "x\n")
+        with pytest.raises(ParseError, match="2 ids begin with"):
+            await run.undo(hunks=[begin])
+        assert await text(person, seen[begin]) == "x\n"
 
 
 @pytest.mark.spec("RUN-3")

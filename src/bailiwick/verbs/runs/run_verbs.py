@@ -29,6 +29,7 @@ from bailiwick.runs import (
 from bailiwick.verbs.arguments import an_int
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
 from bailiwick.verbs.listing import page_size
+from bailiwick.verbs.review.names import PREFIX_MIN
 from bailiwick.verbs.runs.path_stories import (
     PathStory,
     Stories,
@@ -257,7 +258,7 @@ async def undo(
     if digest.truncated:
         raise Unsupported("this run is too large to be taken back in part", hint="undo it by paths")
     found = visible(call, digest)
-    _refuse_unknown(found, part)
+    part = _as_named(found, part)
     chosen = [each for each in found if part.covers(each) and part.means(each)]
     around = _lost_around(found, chosen)
     told = await _told(call, book, row, part.step, [*chosen, *around], digest.truncated)
@@ -284,20 +285,31 @@ def _is_lost(directory: PathDigest) -> bool:
     return directory.kind in ("deleted", "updated")
 
 
-def _refuse_unknown(found: Sequence[PathDigest], part: RunPart) -> None:
+def _as_named(found: Sequence[PathDigest], part: RunPart) -> RunPart:
+    """The part with its hunks by their ids, of which the beginnings may be given. Raises
+    `PathNotFound`, `ParseError`."""
     known = {hunk for each in found for hunk in each.hunks}
-    unknown = (part.hunks or frozenset()) - known
-    if unknown:
-        raise PathNotFound(
-            f"there is no hunk {min(unknown)!r} in this run",
-            hint="a hunk that was changed again has another id",
-        )
     for path in part.paths:
         if not any(RunPart((path,)).covers(each) for each in found):
             raise PathNotFound(
                 "the run did not change this", path=path,
                 hint="`changes` and `bailiwick runs show` tell what it changed",
             )  # fmt: skip
+    if part.hunks is None:
+        return part
+    return part._replace(hunks=frozenset(_hunk_named(known, each) for each in part.hunks))
+
+
+def _hunk_named(known: Collection[str], name: str) -> str:
+    fits = [each for each in known if len(name) >= PREFIX_MIN and each.startswith(name)]
+    if len(fits) > 1:
+        raise ParseError(f"{len(fits)} ids begin with {name[:80]!r}", hint="give more of the id")
+    for each in fits:
+        return each
+    hint = "a hunk that was changed again has another id"
+    if len(name) < PREFIX_MIN:
+        hint = f"of an id at least {PREFIX_MIN} characters are given"
+    raise PathNotFound(f"there is no hunk {name[:80]!r} in this run", hint=hint)
 
 
 async def _whole(
