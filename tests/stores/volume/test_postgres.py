@@ -374,6 +374,7 @@ WHERE state = 'active' AND wait_event = 'ClientRead' AND query LIKE '%max(versio
 """
 
 _LOCKED = "SELECT 1 FROM bailiwick.volume WHERE name = $1 FOR UPDATE"
+_ALL_LOCKED = "LOCK TABLE bailiwick.volume IN EXCLUSIVE MODE"
 
 
 @pytest.mark.spec("SCALE-6")
@@ -395,7 +396,8 @@ async def test_who_has_no_more_patience_ends_the_turn_of_nobody_else(postgres, t
         before = asyncio.ensure_future(fs.write("before", b"1"))
         await until(lambda: asyncio.to_thread(_is_waited_for, postgres.dsn))
         await held_next.start()
-        behind = asyncio.ensure_future(second.execute(_LOCKED, name))
+        # For all of the table, which nobody is let to who comes later; for a row somebody may be.
+        behind = asyncio.ensure_future(second.execute(_ALL_LOCKED))
         await until(lambda: asyncio.to_thread(_is_waited_for, postgres.dsn, 2))
         told, patient = asyncio.ensure_future(hurried()), asyncio.ensure_future(fs.write("g", b"1"))
         await give_a_chance()  # both wait for the turn that comes next
