@@ -54,6 +54,31 @@ async def test_an_agent_sees_and_undoes_what_it_did(volume):
 
 
 @pytest.mark.spec("TOOL-1", "TOOL-4")
+@pytest.mark.parametrize("place", ["volume", "directory"])
+async def test_a_file_is_compared_with_what_it_was_under_another_name(place, volume, tmp_path):
+    kept = {"history": "on", "state_dir": str(tmp_path / "state")}
+    (tmp_path / "tree").mkdir()
+    opened = bailiwick.open(volume) if place == "volume" else bailiwick.open(
+        tmp_path / "tree", **kept
+    )  # fmt: skip
+    async with opened as fs:
+        box = toolbox(fs)
+        await box.call("write_file", {"path": "a", "content": "one\n"})
+        await box.call("write_file", {"path": "other", "content": "x\n"})
+        await box.call("move", {"from": "a", "to": "b"})
+        assert (await box.call("diff", {"path": "b"}))["equal"] is True
+        await box.call("write_file", {"path": "b", "content": "two\n"})
+        assert "-one\n+two" in (await box.call("diff", {"path": "b"}))["diff"]
+        for version in (await box.call("history", {"path": "b"}))["versions"]:
+            answer = await box.call("diff", {"path": "b", "version": version["version"]})
+            assert answer["equal"] is (version["path"] == "b" and version["kind"] == "updated")
+        [theirs] = (await box.call("history", {"path": "other"}))["versions"]
+        wrong = await box.call("diff", {"path": "b", "version": theirs["version"]})
+        assert wrong["errorKind"] == "path_not_found"
+        assert wrong["hint"] == "history tells which versions there are"
+
+
+@pytest.mark.spec("TOOL-1", "TOOL-4")
 async def test_what_cannot_be_undone(volume):
     async with bailiwick.open(volume) as fs:
         box = toolbox(fs)

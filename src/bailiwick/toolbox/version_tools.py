@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bailiwick.errors import ParseError, PathNotFound, escape_for_display
+from bailiwick.model import DiffResult
 from bailiwick.toolbox import arguments
 from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.bench import Bench
@@ -93,15 +94,7 @@ async def undo(bench: Bench, asked: arguments.UndoArguments) -> Answered:
 
 
 async def diff(bench: Bench, asked: arguments.DiffArguments) -> Answered:
-    version = asked.version
-    if version is None:
-        version = await _version_before(bench, asked.path)
-    try:
-        found = await bench.scope.diff(asked.path, as_of=version)
-    except PathNotFound as error:
-        if error.path is None:  # the file is there, that version is not
-            error.hint = bench.advise(WHICH_VERSIONS)
-        raise
+    found = await _compared(bench, asked)
     cut = cut_text(found.text, bench.config.max_tool_result_bytes)
     bench.wrapper.begin(cut.text)
     text = bench.wrapper.wrap(cut.text, asked.path)
@@ -124,9 +117,32 @@ async def diff(bench: Bench, asked: arguments.DiffArguments) -> Answered:
     return Answered(result, words)
 
 
-async def _version_before(bench: Bench, path: str) -> str:
+async def _compared(bench: Bench, asked: arguments.DiffArguments) -> DiffResult:
+    """From a version to now; the file may have had another name then."""
+    scope = bench.scope
+    if asked.version is None:
+        before = await _version_before(bench, asked.path)
+        return await scope.diff(before.path, asked.path, as_of=before.version)
+    try:
+        return await scope.diff(asked.path, as_of=asked.version)
+    except PathNotFound as error:
+        then = None if error.path is None else await _name_then(bench, asked.path, asked.version)
+        if then is None:  # the file is there, that version of it is not
+            error.hint = bench.advise(WHICH_VERSIONS)
+        if then in (None, asked.path):
+            raise
+    return await scope.diff(then, asked.path, as_of=asked.version)
+
+
+async def _name_then(bench: Bench, path: str, version: str) -> str | None:
+    """What a file was called at a version, where its history tells of that."""
+    found = await bench.scope.history(path, limit=bench.scope.limits.history_max)
+    return next((str(each.path) for each in found.versions if each.version == version), None)
+
+
+async def _version_before(bench: Bench, path: str) -> Version:
     """The last version of a file but one: what changed lately is what one asks for."""
     versions = (await bench.scope.history(path, limit=2)).versions
     if len(versions) < 2:
         raise ParseError("this file has one version only", hint=bench.advise(NOTHING_TO_COMPARE))
-    return versions[1].version
+    return versions[1]
