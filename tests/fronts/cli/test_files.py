@@ -163,6 +163,16 @@ def test_grep(place):
     assert place.refused("grep", "(") == "parse_error"
 
 
+@pytest.mark.spec("GREP-3", "TREE-7")
+def test_grep_names_the_lines_that_it_shows_in_part(place):
+    place.fill({"long": b"needle\n" + b"x" * 3000 + b" needle\n"})
+    note = "note: long:2: a long line, shown in part"
+    assert note in place("grep", "needle").stderr.splitlines()
+    assert "long:1:" not in place("grep", "needle").stderr
+    assert note not in place("grep", "needle", "-l").stderr.splitlines()
+    assert len(place.ok("cat", "long", "--line", "2", "--limit", "1")) > 3000
+
+
 @pytest.mark.spec("CLI-1")
 def test_cat(place):
     assert place.ok("cat", "README.md", "src/b.py") == "# Demo\nhello world\nx = 2\n"

@@ -113,6 +113,7 @@ async def _grep(scope: Scope, options: Options) -> int:
     else:
         for match in found.matches:
             _print_match(match, context=options.context > 0)
+        _note_in_part(found)
     if not options.json:
         _note_left_out(found)
     return EXIT_OK
@@ -127,6 +128,13 @@ def _print_match(match: GrepMatch, *, context: bool) -> None:
         line(f"{name}-{number}-{safe_lines(text)}")
     if context:
         line("--")
+
+
+def _note_in_part(found: GrepResult) -> None:
+    for match in found.matches:
+        if match.line_truncated:
+            name = escape_for_display(match.path)
+            sys.stderr.write(f"note: {name}:{match.line}: a long line, shown in part\n")
 
 
 def _note_left_out(found: GrepResult) -> None:
