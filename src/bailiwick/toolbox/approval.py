@@ -69,11 +69,14 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 
     def answer(self) -> dict[str, Any]:
         """What a model is told while nobody has answered."""
-        return {
+        told: dict[str, Any] = {
             "ok": False, "errorKind": "approval_pending",
             "message": f"a person has to agree first: {self.prompt}"[:300],
             "hint": MAKE_IT_AGAIN.text,
         }  # fmt: skip
+        if self.approval_id is not None:
+            told["approvalId"] = self.approval_id
+        return told
 
 
 def _cut(diff: str) -> str:

@@ -9,6 +9,8 @@ the answer, whichever of them put the question.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +18,8 @@ from bailiwick.approvals import Answer, Approval, Asker, Question, always_for
 from bailiwick.errors import escape_for_display
 from bailiwick.toolbox import Pending
 from bailiwick.toolbox.approval import PersonsWord
+
+_log = logging.getLogger("bailiwick.mcp")
 
 Result = TypeVar("Result")
 
@@ -52,16 +56,19 @@ async def settled(
     again: Again,
     run: Callable[[Asker | None], Awaitable[Result]],
     attempt: Callable[[], Awaitable[Result | Pending]],
+    *,
+    waits: bool = False,
 ) -> Result | Pending | dict[str, Any]:
     """Make a call, with the questions that rules put on the way.
 
     The answer is that of the call, or what the client is to ask its person first. A client that
-    cannot ask leaves it to whoever looks at the console.
+    cannot ask leaves it to whoever looks at the console, and so does a person who answers nothing:
+    they are waited for where the call ``waits``.
     """
     if not peer.can_elicit:
         return await run(None)
     if not peer.modern:
-        return await run(_by_form(peer))
+        return await _by_form(peer, run, waits)
     outcome = await attempt()
     if not isinstance(outcome, Pending):
         return outcome
@@ -84,12 +91,32 @@ def input_required(pending: Pending) -> dict[str, Any]:
     }
 
 
-def _by_form(peer: Peer) -> Asker:
+async def _by_form(
+    peer: Peer, run: Callable[[Asker | None], Awaitable[Result]], waits: bool
+) -> Result | Pending:
+    """Make a call that asks by a form meanwhile. Cancelled while a person is asked, it has changed
+    nothing, and the question stays open."""
+    left: asyncio.Future[Pending] = asyncio.get_running_loop().create_future()
+
     async def ask(approval: Approval) -> Answer | None:
         pending = Pending(tool="", question=approval.question, approval_id=approval.id)
-        return answer_in(await peer.elicit(form_of(pending)))
+        answer = None
+        try:
+            answer = answer_in(await peer.elicit(form_of(pending)))
+        except Exception as error:
+            _log.warning("a client could not ask", exc_info=error)
+        if answer is None and not waits and not left.done():
+            left.set_result(pending)
+        return answer
 
-    return ask
+    doing = asyncio.ensure_future(run(ask))
+    try:
+        await asyncio.wait((doing, left), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not doing.done():
+            doing.cancel()
+            await asyncio.wait((doing,))
+    return left.result() if doing.cancelled() else doing.result()
 
 
 def answer_in(response: Any) -> Answer | None:

@@ -126,12 +126,16 @@ class Service:
         except ParseError as error:
             return tool_result(failure(error))
 
+        longest = max(wait_s, self._wait_s)
+
         def run(asker: Asker | None) -> Any:
             # A client that asks its person is waited for; nobody else is, unless it is said so.
-            seconds = max(wait_s, self._wait_s) if asker is None else None
+            seconds = longest if asker is None else None
             return chosen.call(name, arguments, asker=asker, wait_s=seconds)
 
-        outcome = await settled(peer, again, run, lambda: chosen.attempt(name, arguments))
+        outcome = await settled(
+            peer, again, run, lambda: chosen.attempt(name, arguments), waits=longest > 0
+        )
         if isinstance(outcome, Pending):
             outcome = outcome.answer()
         if outcome.get("resultType") == "input_required":
