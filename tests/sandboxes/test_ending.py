@@ -47,6 +47,14 @@ async def test_out_of_time_the_whole_tree_is_gone(workshop):
     await process.close()
 
 
+@pytest.mark.spec("EXEC-3", "EXEC-5")
+async def test_whose_time_is_up_before_it_begins_is_out_of_time(workshop):
+    said = await workshop.shell("echo begun > begun", limits=CommandLimits(seconds_max=1e-6))
+    assert (said.ending.timed_out, said.ending.signal) == (True, signal.SIGKILL)
+    assert workshop.changes() == []
+    assert launchers_at_work() == 0
+
+
 @pytest.mark.spec("EXEC-5")
 @pytest.mark.parametrize("how", ["kill", "close"])
 async def test_killed_or_closed_the_whole_tree_is_gone(workshop, how):

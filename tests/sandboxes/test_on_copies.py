@@ -137,6 +137,13 @@ async def test_whatever_it_started_ends_with_it(workshop, how):
     assert launchers_at_work() == 0
 
 
+async def test_whose_time_is_up_before_it_begins_is_out_of_time(workshop):
+    said = await workshop.shell("echo begun > begun", limits=CommandLimits(seconds_max=1e-6))
+    assert (said.ending.timed_out, said.ending.signal) == (True, signal.SIGKILL)
+    assert workshop.changes() == []
+    assert launchers_at_work() == 0
+
+
 DYING = """
 import asyncio, os, sys
 from bailiwick.sandbox import CommandLimits, Invocation, Tree, View

@@ -37,16 +37,17 @@ async def running(
     sandbox: str,
     after: Callable[[], None] | None = None,
 ) -> RunningProcess:
-    """The process, when its command has started. Raises what kept it from that. ``after`` it has
-    ended something blocking is done before anybody is told."""
+    """The process, when its command has started, or its time was up before that. Raises what else
+    kept it from starting. ``after`` it has ended something blocking is done before anybody is
+    told."""
     process = RunningProcess(launched.started, command, sandbox, after)
     try:
         said = await launched.report()
-        if said != launch_module.READY:
-            await process.wait()
+        if said == launch_module.READY:
+            process.begun()
+        elif not (await process.wait()).timed_out:
             complaint = b"".join([piece.data async for piece in process.pieces()])
             raise launch_module.failure(said, complaint)
-        process.begun()
     except BaseException:
         await process.close()
         raise
