@@ -5,6 +5,7 @@ import hashlib
 import os
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 from pathlib import Path
@@ -374,6 +375,14 @@ async def test_limits_are_those_of_the_command(workshop):
     assert rows["Max core file size"] == ["0", "0"]
     assert "\n1048576\n" in said.out
     assert "No space left" in said.err
+
+
+@pytest.mark.spec("EXEC-3", "EXEC-5")
+async def test_a_limit_of_files_is_for_those_of_the_command_however_small_it_is(workshop):
+    limits = CommandLimits(seconds_max=60, file_bytes_max=1)
+    said = await workshop.shell("printf 1 > a; cat a; exec printf 12 > b", limits=limits)
+    assert (said.out, said.ending.signal) == ("1", signal.SIGXFSZ)
+    assert [os.stat(workshop.upper / name).st_size for name in "ab"] == [1, 1]
 
 
 @pytest.mark.spec("EXEC-5")

@@ -458,7 +458,6 @@ def _as_a_shell_would_be() -> None:
 
 def _to_bubblewrap(plan: Plan) -> None:
     """Become bubblewrap, with nothing open and nothing known but what it needs."""
-    _limit(plan["limits"])
     _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0))
     filtered = plan["seccomp" if _scope_with_landlock() else "seccomp_unscoped"]
     os.dup2(plan["report"], REPORT, inheritable=True)
@@ -473,6 +472,7 @@ def _to_bubblewrap(plan: Plan) -> None:
     with open(os.dup(words), "wb") as file:
         file.write(b"\0".join(options) + b"\0")
     os.lseek(words, 0, os.SEEK_SET)
+    _limit(plan["limits"])
     _as_a_shell_would_be()
     os.execve(plan["bwrap"], [b"bwrap", b"--args", str(words).encode(), *plan["command"]], {})
 
