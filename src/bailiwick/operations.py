@@ -147,8 +147,10 @@ _SYSTEM = ("/usr/bin/", "/bin/", "/usr/local/bin/")
 
 
 def environment_of(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Variables as a command carries them. Raises `ParseError` for a name of which a part would be
-    taken for the value."""
+    """Variables as a command carries them. Raises `ParseError` for what are none, and for a name of
+    which a part would be taken for the value."""
+    if not isinstance(variables, Mapping):
+        raise ParseError('env takes a mapping ({"LANG": "C"})')
     if any("=" in str(name) for name in variables):
         raise ParseError("the name of a variable holds no =")
     return tuple(f"{name}={value}" for name, value in variables.items())

@@ -109,7 +109,8 @@ async def test_words_are_no_text_of_a_shell(project):
         {"argv": ["echo"], "publish": "sometimes"}, {"argv": ["echo"], "timeout": 0},
         {"argv": ["echo"], "timeout": 1e9}, {"argv": ["a\0b"]}, {"argv": ["echo"], "limits": 3},
         {"argv": ["echo"], "env": {"A B": "c"}}, {"argv": ["echo"], "env": {"A=B": "c"}},
-        {"argv": [b"echo"]},
+        {"argv": [b"echo"]}, {"argv": ["cat"], "stdin": "text"}, {"argv": ["cat"], "stdin": 5},
+        {"argv": ["echo"], "env": [("A", "b")]},
     ],
 )  # fmt: skip
 async def test_what_makes_no_command_is_refused(project, wrong):

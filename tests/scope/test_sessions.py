@@ -480,6 +480,7 @@ async def test_what_makes_no_session_leaves_nothing(project):
             {"argv": "echo hi"}, {"argv": ["true"], "timeout": 0},
             {"argv": ["true"], "timeout": 1e9},
             {"argv": ["true"], "terminal": bailiwick.WindowSize(), "limits": 3},
+            {"argv": ["cat"], "terminal": bailiwick.WindowSize(), "stdin": b"in\n"},
         ):  # fmt: skip
             with pytest.raises(ParseError):
                 await session.exec(**wrong)

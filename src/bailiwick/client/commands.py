@@ -18,7 +18,7 @@ from bailiwick.operations import Command, Network, environment_of
 from bailiwick.paths import PathText
 from bailiwick.sandbox import CommandLimits
 from bailiwick.scope import Scope
-from bailiwick.scope.commands import words
+from bailiwick.scope.commands import input_of, words
 from bailiwick.scope.execution import PublishWhen
 from bailiwick.scope.working_copies import OpenWork
 from bailiwick.wire import camel, command_verbs, verbs
@@ -161,7 +161,8 @@ def _is_much(stdin: object) -> bool:
 
 def _unlike_itself(given: Mapping[str, Any]) -> dict[str, object]:
     """What of a command is not written as it is, by the names of the wire."""
-    stdin, limits, cwd = given["stdin"], given["limits"], given["cwd"]
+    stdin = input_of(given["stdin"], given.get("terminal"))
+    limits, cwd = given["limits"], given["cwd"]
     said: dict[str, object] = {
         "stdin": None,
         "limits": None,
@@ -171,11 +172,9 @@ def _unlike_itself(given: Mapping[str, Any]) -> dict[str, object]:
         said["argv"] = list(given["argv"])
     if given["env"] is not None:
         said["env"] = dict(given["env"])
-    if isinstance(stdin, (bytes, bytearray, memoryview)) and not _is_much(stdin):
+    if isinstance(stdin, bytes) and not _is_much(stdin):
         said["stdinBase64"] = base64_of(stdin)
     elif stdin is not None:
-        if isinstance(stdin, str) and stdin != "pipe":
-            raise ParseError('stdin is bytes, or "pipe"')
         said["stdinPipe"] = True
     if limits is not None:
         if not isinstance(limits, CommandLimits):

@@ -16,7 +16,7 @@ from bailiwick.limits import Limits
 from bailiwick.operations import Command, Network, environment_of
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.proposal import Proposal
-from bailiwick.sandbox import CommandLimits
+from bailiwick.sandbox import CommandLimits, WindowSize
 from bailiwick.scope.execution import Execution, OwnCopy, PublishWhen
 from bailiwick.scope.roots_beside import RootsBeside
 from bailiwick.scope.working_copies import WorkVerbs
@@ -77,7 +77,8 @@ class CommandVerbs(WorkVerbs):
                 roots=tuple(roots),
             )  # fmt: skip
             how = commands.How(
-                stdin, bounds(scope.limits, scope.limits.exec_seconds_max, timeout, limits)
+                input_of(stdin),
+                bounds(scope.limits, scope.limits.exec_seconds_max, timeout, limits),
             )
             await beside.find()
             try:
@@ -145,6 +146,19 @@ def words(argv: Sequence[str] | None, shell: str | None) -> tuple[str, ...]:
     if isinstance(argv, (str, bytes)) or not isinstance(argv, Sequence):
         raise ParseError("a command is a list of words", hint='["make", "test"], or shell=')
     return tuple(argv)
+
+
+def input_of(
+    stdin: object, terminal: WindowSize | None = None
+) -> bytes | Literal["pipe"] | None:  # fmt: skip
+    """What a command reads. Raises `ParseError`."""
+    if isinstance(stdin, (bytes, bytearray, memoryview)):
+        if terminal is not None:
+            raise ParseError("a terminal has no end", hint='stdin="pipe", and write what it reads')
+        return bytes(stdin)
+    if stdin is None or stdin == "pipe":
+        return None if stdin is None else "pipe"
+    raise ParseError('stdin is bytes, or "pipe"')
 
 
 def bounds(

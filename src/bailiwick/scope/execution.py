@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self
 
 from bailiwick.commands import ExecResult
-from bailiwick.errors import BailiwickError, Closed
+from bailiwick.errors import BailiwickError, Closed, ParseError
 from bailiwick.finishing import closes_anywhere, look_at, to_the_end
 from bailiwick.late_module import LateModule
 from bailiwick.operations import Command
@@ -35,6 +35,8 @@ _BASES_SHARE: Final = 20
 """A twentieth of the time at most is spent on looking at what a command has touched until now."""
 
 NOTHING: Final = Published(changes=[], withheld=[], conflicts=[])
+
+_SIGNAL_LAST: Final = 64
 
 _LOOK_SECONDS: Final = 1.0
 """How often it is looked whether the grant of a command still holds: whoever takes one back does
@@ -172,6 +174,8 @@ class Execution:
 
     async def write(self, data: bytes) -> None:
         """Hand ``data`` to its input. Raises `Closed` where it has none."""
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ParseError(f"data must be bytes, not {type(data).__name__}")
         await (await self._process()).process.write(data)
 
     async def close_input(self) -> None:
@@ -179,6 +183,8 @@ class Execution:
 
     async def send_signal(self, signal: int) -> None:
         """To the command, and to what it started in its own group."""
+        if not isinstance(signal, int) or not 0 < signal <= _SIGNAL_LAST:
+            raise ParseError("a signal is one of the numbers that there are")
         (await self._process()).process.send_signal(signal)
 
     async def resize(self, rows: int, columns: int) -> None:

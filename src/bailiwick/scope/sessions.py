@@ -23,7 +23,7 @@ from bailiwick.late_module import LateModule
 from bailiwick.operations import Command, Network, environment_of
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.sandbox import CommandLimits, WindowSize
-from bailiwick.scope.commands import CommandVerbs, bounds, words
+from bailiwick.scope.commands import CommandVerbs, bounds, input_of, words
 from bailiwick.scope.execution import NOTHING, Execution
 from bailiwick.scope.roots_beside import RootsBeside
 from bailiwick.text.diff import UnifiedDiff
@@ -145,7 +145,8 @@ class Session:
 
         It goes on in the background for whoever does not wait for its result. ``cwd`` and ``env``
         are for this command alone; ``env`` comes on top of the session's. With ``terminal`` its
-        streams are a terminal of that size, and `Execution.resize` changes it. ``timeout`` may be
+        streams are a terminal of that size, which takes what `Execution.write` is given and no
+        ``stdin`` of bytes; `Execution.resize` changes its size. ``timeout`` may be
         as long as ``Limits.session_seconds_max``. Without ``replayable`` its output is read once,
         by one reader, and not kept.
         """
@@ -164,8 +165,9 @@ class Session:
             )  # fmt: skip
             most = scope.limits.session_seconds_max
             how = commands.How(
-                stdin, bounds(scope.limits, most, timeout, limits), terminal, replayable
-            )
+                input_of(stdin, terminal), bounds(scope.limits, most, timeout, limits), terminal,
+                replayable,
+            )  # fmt: skip
             self._room.note = SessionNote(
                 cwd=str(scope._canonical(self.cwd)), env=dict(self.env), roots=self.roots
             )

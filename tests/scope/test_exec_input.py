@@ -1,0 +1,28 @@
+"""What is handed to a command while it runs: input, and signals."""
+
+import pytest
+
+import bailiwick
+from bailiwick.errors import ParseError
+
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
+
+
+async def said_by(execution):
+    return b"".join([piece.data async for piece in execution])
+
+
+@pytest.mark.spec("EXEC-3")
+async def test_what_cannot_be_handed_to_a_command_is_refused(tmp_path):
+    (tmp_path / "p").mkdir()
+    async with bailiwick.open(tmp_path / "p", state_dir=str(tmp_path / "state")) as fs:
+        assert await said_by(fs.exec(["cat"], stdin=bytearray(b"in"))) == b"in"
+        async with fs.exec(["cat"], stdin="pipe") as execution:
+            with pytest.raises(ParseError):
+                await execution.write("text")
+            for number in (0, -9, 99, "SIGTERM"):
+                with pytest.raises(ParseError):
+                    await execution.send_signal(number)
+            await execution.write(b"in")
+            await execution.close_input()
+            assert await said_by(execution) == b"in"
