@@ -124,6 +124,21 @@ async def test_a_directory_and_variables_hold_for_the_commands_that_come(project
             await session.exec(["true"], env={"A B": "c"})
 
 
+@pytest.mark.spec("EXEC-3")
+async def test_a_directory_outside_is_refused_when_it_is_said(project):
+    """And not by every command that comes, also those that are run elsewhere."""
+    async with opened(project) as fs, fs.session(cwd="d") as session:
+        for outside in ("..", "/etc"):
+            with pytest.raises(PathOutsideWorkspace):
+                session.cwd = outside
+            with pytest.raises(PathOutsideWorkspace):
+                fs.session(cwd=outside)
+        for wrong in ({"cwd": 5}, {"env": {"A=B": "c"}}, {"env": ["A=b"]}):
+            with pytest.raises(ParseError):
+                fs.session(**wrong)
+        assert await said_by(session, "cat b.txt") == "b\n"
+
+
 async def test_a_terminal_on_demand(project):
     async with opened(project) as fs, fs.session() as session:
         shell = await session.exec(

@@ -57,6 +57,8 @@ class SessionVerbs(CommandVerbs):
         """
         id = self._workplace().new_id() if self._pipeline.commands is not None else ""
         RootsBeside(self, roots)  # refuses what are no names
+        environment_of(env or {})
+        self._canonical(cwd)
         note = SessionNote(cwd=str(cwd), env=dict(env or {}), roots=tuple(roots))
         return Session(self, id, None, note)
 
@@ -102,7 +104,7 @@ class Session:
         self._executions: set[Execution] = set()
         self.id: Final = id
         """Of the session and of its working copy: `bailiwick work show ID`."""
-        self.cwd: PathText = note.cwd
+        self._cwd: PathText = note.cwd
         self.env: dict[str, str] = dict(note.env)
         self.roots: Final = note.roots
         """The names of other roots that its commands see."""
@@ -112,6 +114,16 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self._scope!r}>"
+
+    @property
+    def cwd(self) -> PathText:
+        """Where the commands that come are run. Raises, when it is set, as a verb would there."""
+        return self._cwd
+
+    @cwd.setter
+    def cwd(self, cwd: PathText) -> None:
+        self._scope._canonical(cwd)
+        self._cwd = cwd
 
     def with_request(self, request_id: str) -> Self:
         """This session under an id: what is done by it is told and recorded with ``request_id``."""

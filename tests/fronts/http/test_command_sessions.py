@@ -147,6 +147,9 @@ async def test_a_session_of_another_is_as_one_that_is_not_there(tmp_path):
         for wrong in ({"env": {"A B": "c"}}, {"env": {"A": "x" * 200_000}}, {"cwd": "x" * 200_000}):
             await refused(agent.post("/sessions", json=wrong), 400, "parse_error")
             await refused(agent.post(f"/sessions/{id}", json=wrong), 400, "parse_error")
+        for path in ("/sessions", f"/sessions/{id}"):
+            outside = agent.post(path, json={"cwd": "../.."})
+            await refused(outside, 400, "path_outside_workspace")
         await ran(agent, f"/sessions/{id}/exec", shell="echo x > f")
         at, run = f"/sessions/{id}", {"argv": ["true"]}
         for who, status, kind in (
