@@ -187,6 +187,19 @@ def test_an_agent_is_refused_where_nobody_can_be_asked(project):
     assert "policy_denied" in done.stderr or "approval" in done.stderr
 
 
+@pytest.mark.spec("EXEC-10", "CLI-2")
+@pytest.mark.parametrize("words", ["exec -- echo x", "run -- echo x", "code ../print.py"])
+def test_an_output_that_takes_no_more_is_no_exit_of_the_program(project, words):
+    (project.parent / "print.py").write_text("print(1)\n")
+    program = [COMMAND, *words.split()]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            program, cwd=project, stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
+            text=True, env=environment(), check=False,
+        )  # fmt: skip
+    assert (done.returncode, "cannot be written" in done.stderr) == (125, True)
+
+
 @pytest.mark.spec("EXEC-8")
 def test_what_ends_before_the_program_does_loses_nothing_and_says_where_it_is(project):
     """A full disk takes no output, a reader goes away, somebody presses Ctrl-C."""
@@ -195,7 +208,7 @@ def test_what_ends_before_the_program_does_loses_nothing_and_says_where_it_is(pr
     with open("/dev/full", "w") as full:
         done = _begun(*program, slow.format("a"), stdout=full)
         said = done.communicate(timeout=60)[1]
-    assert done.returncode == 1
+    assert done.returncode == 125
     assert said.splitlines()[-1] == "bailiwick: the output cannot be written: " + os.strerror(28)
     gone = _begun(*program, slow.format("b"), stdout=subprocess.PIPE)
     assert gone.stdout.readline() == "begun\n"

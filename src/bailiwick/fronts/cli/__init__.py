@@ -87,6 +87,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
+EXIT_REFUSED = 125
+"""As `timeout` and `docker run` have it: Bailiwick itself refused or failed, not the program."""
+
+_OF_PROGRAMS = ("exec", "code", "run")
+"""Commands whose exit code is that of the program that they run."""
+
 EXIT_UNREAD = 141
 """As a shell says of programs that whoever read their output left, which is no failure of theirs:
 128 and the number of SIGPIPE."""
@@ -199,7 +205,7 @@ def _run(name: str, arguments: list[str]) -> int:
         code = command(name)(arguments)
         sys.stdout.flush()
     except OSError as error:
-        return _without_output(error)
+        return _without_output(error, EXIT_REFUSED if name in _OF_PROGRAMS else EXIT_FAILED)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except ModuleNotFoundError as error:
@@ -207,7 +213,7 @@ def _run(name: str, arguments: list[str]) -> int:
     return code
 
 
-def _without_output(error: OSError) -> int:
+def _without_output(error: OSError, failed: int = EXIT_FAILED) -> int:
     """Whoever read the output has gone, or its disk is full. Anything else is raised: what is
     opened or looked at has a name, and what is written has none."""
     from bailiwick.errors import BailiwickError
@@ -221,7 +227,7 @@ def _without_output(error: OSError) -> int:
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return EXIT_UNREAD if is_unread else EXIT_FAILED
+    return EXIT_UNREAD if is_unread else failed
 
 
 _EXTRAS = {"serve": "server"}

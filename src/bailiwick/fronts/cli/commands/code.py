@@ -7,10 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from bailiwick.errors import BailiwickError, IoError, escape_for_display
-from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
+from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, documents
 from bailiwick.fronts.cli.arguments import Parser, takes_place
 from bailiwick.fronts.cli.authority_session import Options
-from bailiwick.fronts.cli.commands.programs import EXIT_REFUSED, EXIT_TIMED_OUT
+from bailiwick.fronts.cli.commands.programs import EXIT_TIMED_OUT
 from bailiwick.fronts.cli.output import print_error, print_json
 from bailiwick.fronts.cli.place import scope_for
 

@@ -22,7 +22,7 @@ from bailiwick.errors import (
     Unsupported,
     escape_for_display,
 )
-from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
+from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, documents
 from bailiwick.fronts.cli.arguments import Parser, takes_place, whole_number
 from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.output import line, moment, paint, print_error, print_json, print_table
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     )
 
 EXIT_TIMED_OUT: Final = 124
-EXIT_REFUSED: Final = 125
-"""As `timeout` and `docker run` have them: Bailiwick itself refused or failed, not the program."""
 
 TIME_WAS_UP: Final = "note: its time was up, and it was ended: --timeout gives it more"
 

@@ -19,11 +19,10 @@ import msgspec
 
 from bailiwick.ending_signals import ending_signals
 from bailiwick.errors import BailiwickError, PathNotFound, escape_for_display
-from bailiwick.fronts.cli import documents
+from bailiwick.fronts.cli import EXIT_REFUSED, documents
 from bailiwick.fronts.cli.arguments import Parser, takes_place
 from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.commands.programs import (
-    EXIT_REFUSED,
     TIME_WAS_UP,
     changed,
     conflict,
