@@ -51,6 +51,18 @@ def test_files_are_searched_and_replaced_in(state):
     assert state.replace_in_files("nowhere", "x") == []
 
 
+def test_a_text_is_replaced_wherever_it_stands_or_nowhere(state):
+    for number in range(4):
+        state.write_text(f"many/{number}", "old_name\n" * 400, parents=True)
+    with pytest.raises(ValueError, match="more than 1500 matches"):
+        state.replace_in_files("old_name", "new_name", max_results=1_500)
+    assert state.read_text("many/0").text == "old_name\n" * 400
+    changed = state.replace_in_files("old_name", "new_name", "many")
+    assert [(str(each.path), each.replacements) for each in changed] == [
+        (f"many/{number}", 400) for number in range(4)
+    ]
+
+
 def test_edits_are_planned_and_applied_where_nothing_has_changed(state):
     plan = state.plan_edits(
         [

@@ -26,7 +26,8 @@ class Conveniences:
         ignore_case: bool = False,
         max_results: int | None = None,
     ) -> list[dict[str, Any]]:
-        """Files that hold a pattern, each with its matching lines."""
+        """Files that hold a pattern, each with its matching lines: the first ``max_results`` of
+        them, 1,000 unless told."""
         found = self.grep(
             pattern,
             path,
@@ -50,14 +51,24 @@ class Conveniences:
         *,
         include: Any = None,
         dry_run: bool = False,
+        max_results: int = 50_000,
     ) -> list[Any]:
-        """Replace a text wherever it stands: what was changed, a file each."""
+        """Replace a text wherever it stands: what was changed, a file each. Nothing is where not
+        all of it was found: it may stand in ``max_results`` lines."""
+        found = self.grep(
+            _first_line(old),
+            path,
+            include=include,
+            literal=True,
+            max_results=max_results,
+            report_skipped=False,
+        )
+        if found.truncated:
+            raise ValueError(f"nothing was replaced: {found.reason}")
         changed = []
-        for found in self.search_files(_first_line(old), path, include=include, literal=True):
+        for file in dict.fromkeys(match.path for match in found.matches):
             try:
-                changed.append(
-                    self.edit(found["path"], old=old, new=new, replace_all=True, dry_run=dry_run)
-                )
+                changed.append(self.edit(file, old=old, new=new, replace_all=True, dry_run=dry_run))
             except ValueError as error:
                 if getattr(error, "kind", None) != "text_not_found":
                     raise
