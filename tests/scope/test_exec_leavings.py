@@ -11,6 +11,7 @@ import pytest
 import bailiwick
 from bailiwick.model import GiB, MiB
 from bailiwick.sandboxes import plans
+from bailiwick.working_copies.directory import DirectoryCopy
 from bailiwick.working_copies.removal import remove_tree
 
 pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
@@ -106,6 +107,32 @@ async def test_many_files_of_which_some_are_applied(project):
             await work.discard()
         assert len(os.listdir(project / "many")) == 999
         assert await fs.work() == []
+
+
+@pytest.mark.spec("EXEC-8")
+async def test_all_differences_take_one_look_at_what_was_left(project, monkeypatch):
+    looks = []
+    alterations = DirectoryCopy._alterations
+
+    def counted(copy):
+        looks.append(copy)
+        return alterations(copy)
+
+    async with opened(project) as fs:
+        script = "seq 20 | while read n; do echo $n > $n; done"
+        result = await fs.exec(shell=script, publish="manual").result()
+        async with await fs.open_work(result.work_id) as work:
+            monkeypatch.setattr(DirectoryCopy, "_alterations", counted)
+            for number in range(1, 21):
+                assert f"+{number}\n" in (await work.diff(str(number))).text
+            assert len(looks) == 1
+            await work.apply(["1", "2"])
+            with pytest.raises(bailiwick.PathNotFound):
+                await work.diff("1")
+            assert "+3\n" in (await work.diff("3")).text
+            await work.discard(["3"])
+            with pytest.raises(bailiwick.PathNotFound):
+                await work.diff("3")
 
 
 NAMES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,7 +30,15 @@ from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.proposal import Proposal
 from bailiwick.scope.core import ScopeCore
 from bailiwick.text.diff import UnifiedDiff
-from bailiwick.working_copy import Publish, Published, Wanted, Withheld, WorkChanges, WorkingCopy
+from bailiwick.working_copy import (
+    Alterations,
+    Publish,
+    Published,
+    Wanted,
+    Withheld,
+    WorkChanges,
+    WorkingCopy,
+)
 
 if TYPE_CHECKING:
     from bailiwick.verbs.working_copies import bring_back
@@ -225,10 +233,15 @@ class WorkVerbs(ScopeCore):
             lambda call: bring_back.changes(call, copy, shared=shared),
         )  # fmt: skip
 
-    async def _difference_in(self, copy: WorkingCopy, path: ScopedPath) -> UnifiedDiff:
+    async def _difference_in(
+        self,
+        copy: WorkingCopy,
+        path: ScopedPath,
+        alterations: Callable[[], Awaitable[Alterations]] | None = None,
+    ) -> UnifiedDiff:
         return await self._run(
             operations.READ, "difference", self._top,
-            lambda call: bring_back.difference(call, copy, path),
+            lambda call: bring_back.difference(call, copy, path, alterations),
         )  # fmt: skip
 
     async def _give_up(self, copy: WorkingCopy, wanted: Wanted) -> list[ScopedPath]:
@@ -274,6 +287,7 @@ class OpenWork:
     def __init__(self, scope: WorkVerbs, copy: PlacedCopy) -> None:
         self._scope = scope
         self._copy = copy
+        self._found: Alterations | None = None
 
     @property
     def id(self) -> str:
@@ -285,11 +299,20 @@ class OpenWork:
 
     async def changes(self) -> WorkChanges:
         """What it would do to the tree as it stands now."""
+        self._found = None
         return await self._scope._changes_of(self._copy)
 
     async def diff(self, path: PathText) -> UnifiedDiff:
         """From what stands in the tree to what stands in the copy."""
-        return await self._scope._difference_in(self._copy, self._scope._place(path))
+        place = self._scope._place(path)
+        return await self._scope._difference_in(self._copy, place, self._alterations)
+
+    async def _alterations(self) -> Alterations:
+        """Looked for once by whoever goes through all differences: it takes a look at all of it,
+        which nobody else changes while it is open here."""
+        if self._found is None:
+            self._found = await self._copy.alterations()
+        return self._found
 
     async def apply(
         self,
@@ -310,9 +333,12 @@ class OpenWork:
         what it is compared with.
         """
         scope = self._scope
-        published = await scope._bring_back(
-            self._copy, publish, scope._places(paths), merge=merge, hunks=hunks, seen=seen
-        )
+        try:
+            published = await scope._bring_back(
+                self._copy, publish, scope._places(paths), merge=merge, hunks=hunks, seen=seen
+            )
+        finally:
+            self._found = None
         left = await self._copy.alterations()
         if not left.any_left:
             await self._copy.discard(left)
@@ -328,7 +354,10 @@ class OpenWork:
         """Give up what was changed: all of it, these paths with what lies beneath them, or
         ``hunks`` of single files; as it was ``seen``, as in `apply`."""
         wanted = self._scope._asked("partial", self._scope._places(paths), hunks, seen)
-        return await self._scope._give_up(self._copy, wanted)
+        try:
+            return await self._scope._give_up(self._copy, wanted)
+        finally:
+            self._found = None
 
     def close(self) -> None:
         self._copy.close()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -187,10 +187,16 @@ async def is_settled(call: Call, copy: WorkingCopy, found: Alterations) -> bool:
     return not found.unfit and len(drawn.settled) == len(found.altered)
 
 
-async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> UnifiedDiff:
-    """From what stands in the tree to what stands in the copy, of one file that holds text."""
-    found = {each.path: each for each in (await copy.alterations()).altered}
-    altered = found.get(path)
+async def difference(
+    call: Call,
+    copy: WorkingCopy,
+    path: ScopedPath,
+    alterations: Callable[[], Awaitable[Alterations]] | None = None,
+) -> UnifiedDiff:
+    """From what stands in the tree to what stands in the copy, of one file that holds text.
+    ``alterations`` tells what is in a copy that nobody changes meanwhile."""
+    found = await (alterations or copy.alterations)()
+    altered = next((each for each in found.altered if each.path == path), None)
     if altered is None or not may_with(call, altered, METADATA):
         raise PathNotFound(
             "was not changed in this working copy", path=path,
