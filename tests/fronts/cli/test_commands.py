@@ -320,6 +320,20 @@ def test_no_is_no_and_always_makes_a_rule(place):
     assert place.json("policy", "show")[0]["origin"] == "remembered"
 
 
+@pytest.mark.spec("CLI-2")
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        (("approvals", "show", "nonsense"), "`bailiwick approvals list --only all`"),
+        (("approvals", "answer", "nonsense", "once"), "`bailiwick approvals list --only all`"),
+        (("grant", "show", "nonsense"), "`bailiwick grant list`"),
+        (("grant", "revoke", "nonsense"), "`bailiwick grant list`"),
+    ],
+)
+def test_who_names_what_is_not_there_is_told_where_to_look(place, arguments, where):
+    assert f"hint: {where}" in place(*arguments).stderr
+
+
 @pytest.mark.spec("ASK-1", "CLI-2")
 def test_a_list_of_questions_says_in_json_that_it_was_cut_and_goes_on(place):
     async def put(count):

@@ -256,7 +256,10 @@ async def _answer(authority: Authority, options: Options) -> int:
 def _found(authority: Authority, approval_id: str) -> Approval:
     approval = authority.approvals.get(approval_id)
     if approval is None:
-        raise PathNotFound(f"there is no approval {approval_id[:80]!r}")
+        raise PathNotFound(
+            f"there is no approval {approval_id[:80]!r}",
+            hint="`bailiwick approvals list --only all` shows them",
+        )
     return approval
 
 

@@ -249,7 +249,9 @@ async def _revoke(authority: CoreAuthority, options: Options) -> int:
 def _found(authority: CoreAuthority, grant_id: str) -> GrantEntry:
     entry = authority.grant(grant_id)
     if entry is None:
-        raise PathNotFound(f"there is no grant {grant_id[:80]!r}")
+        raise PathNotFound(
+            f"there is no grant {grant_id[:80]!r}", hint="`bailiwick grant list` shows them"
+        )
     return entry
 
 
