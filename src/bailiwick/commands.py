@@ -83,6 +83,11 @@ class LookedAt(InSight, Protocol):
 class PlacedCopy(WorkingCopy, InSight, Protocol):
     """A working copy in a directory of this machine, in which commands are run."""
 
+    @property
+    def is_overlay(self) -> bool:
+        """Whether it is that of an overlay: many work in it by verbs, and it is nobody's."""
+        ...
+
     async def survey(self) -> None:
         """Look at all that stands in the tree now: what a command that is started from here on
         changes is compared with that."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import bailiwick
 from bailiwick import MissingAccess, ParseError, PathNotFound
 from tests.authority.support import EVERYTHING, governed
-from tests.scope.test_exec import opened
+from tests.scope.test_exec import RUNNING, opened
 from tests.scope.test_runs import rooted, text
 from tests.scope.volumes import tree, volume
 
@@ -159,6 +159,20 @@ async def test_whoever_changed_a_path_of_an_overlay_last_is_told_that_it_was_rej
         ]  # fmt: skip
         assert await one.review.notes() == await other.review.notes() == []
         assert await person.work() == []
+
+
+@pytest.mark.spec("REVIEW-2", "REVIEW-3")
+async def test_what_a_person_ran_apart_is_of_no_agent_that_changed_the_same_file(tmp_path, project):
+    async with governed(
+        tmp_path, "", place=str(project), state_dir=tmp_path / "state", options='history = "on"'
+    ) as home:
+        agent, person = await home.scope(), await home.scope(RUNNING, subject="user:local")
+        await agent.write_text("a.txt", LINES.replace("2\n", "two\n"))
+        work = (await person.exec(shell="echo mine >> a.txt", publish="manual").result()).work_id
+        (file,) = (await person.review.queue(work=work)).files
+        assert [each.subject for each in file.hunks] == ["user:local"]
+        await person.review.reject(ids(await person.review.queue(work=work)), work=work, note="no")
+        assert await agent.review.notes() == []
 
 
 async def test_what_others_changed_meanwhile_stays_and_a_conflict_changes_nothing(

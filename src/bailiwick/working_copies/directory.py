@@ -84,6 +84,8 @@ class Source(NamedTuple):
 class DirectoryCopy:
     """What was changed on top of one directory, kept in a folder of its own."""
 
+    is_overlay: Final = False
+
     def __init__(
         self, folder: Folder, lower: Lower, shown: ShownTree, uppers: Uppers, names: NameRule,
         bytes_max: int, removals: Removals,

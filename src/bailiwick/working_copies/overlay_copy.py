@@ -37,6 +37,8 @@ class OverlayCopy:
     """What was changed in one overlay. ``lives`` is whether the overlay is open for others: then
     it is not closed from here, and stays where all of it was given up."""
 
+    is_overlay: Final = True
+
     def __init__(self, store: OverlayStore, *, lives: bool) -> None:
         self._store: Final = store
         self._record: Final = store.record

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from bailiwick.call import Call
+from bailiwick.commands import PlacedCopy
 from bailiwick.errors import BailiwickError, HashMismatch
 from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.grant import subject_stands_above
@@ -105,7 +106,7 @@ class SeenCopy(NamedTuple):
 
 
 async def of_copy(
-    call: Call, copy: WorkingCopy, whose: NoteHolder, runs: RunBook | None
+    call: Call, copy: PlacedCopy, whose: NoteHolder, runs: RunBook | None
 ) -> SeenCopy:
     """What a working copy would do to the tree, as far as whoever calls may see of it. In an
     overlay, which is nobody's, whoever changed a path last is who did it."""
@@ -114,7 +115,7 @@ async def of_copy(
     altered = [each for each in seen.altered if permits(call.decide(each.path, READ.ruled))]
     most = call.limits.run_paths_max
     hands: Mapping[ScopedPath, NoteHolder] = {}
-    if runs is not None and subject_stands_above(whose.subject):
+    if runs is not None and copy.is_overlay:
         paths = [each.path for each in altered[:most]]
         known = await runs.last_hands(str(call.grant.root), paths)
         hands = {p: hand for p, hand in known.items() if not subject_stands_above(hand.subject)}
@@ -163,7 +164,7 @@ async def _apart(call: Call, copy: WorkingCopy, each: Altered) -> StoryContent |
 async def accept_copy(
     call: Call,
     ignores: Ignores,
-    copy: WorkingCopy,
+    copy: PlacedCopy,
     whose: NoteHolder,
     runs: RunBook | None,
     part: ReviewPart,
@@ -234,7 +235,7 @@ def _text(change: ApartChange, some: Sequence[ApartHunk]) -> ChosenText:
 
 async def reject_copy(
     call: Call,
-    copy: WorkingCopy,
+    copy: PlacedCopy,
     whose: NoteHolder,
     runs: RunBook | None,
     part: ReviewPart,
