@@ -22,10 +22,11 @@ from bailiwick.fronts.cli.commands.review import _Seat
 from bailiwick.operations import FILE_ACCESS
 from bailiwick.reviews import QueueShelf
 from bailiwick.scope.working_copies import WorkVerbs
+from tests.fronts.cli.governed import place
 from tests.fronts.cli.test_runs import said, worked_in
 from tests.scope.test_runs import rooted
 
-__all__ = ["worked_in"]
+__all__ = ["place", "worked_in"]
 
 
 def hunks(told):
@@ -95,6 +96,34 @@ def test_where_there_is_more_than_was_looked_at_it_says_so(worked_in, capsys, mo
     assert capsys.readouterr().out == (
         "nothing is left to review of what was looked at: there is more\n"
     )
+
+
+@pytest.mark.spec("REVIEW-4")
+def test_a_root_without_history_keeps_no_other_from_being_reviewed(place):
+    config = "".join(
+        f'[[root]]\nid = "{id}"\nkind = "workspace"\npath = "./{path}"\ntrusted = true\n{more}'
+        for id, path, more in (
+            ("plain", "foreign", ""), ("kept", "project", 'history = "on"\n'),
+        )
+    )  # fmt: skip
+    (place.directory / "bailiwick.toml").write_text(config)
+
+    async def work():
+        async with place.authority() as authority:
+            for root in ("workspace:plain", "workspace:kept"):
+                agent = await authority.request_root(
+                    bailiwick.User("local"), root, FILE_ACCESS, "to pass on"
+                )
+                agent = await agent.delegate(bailiwick.AgentRun("mcp", "one"))
+                await agent.write_text("a.txt", "a\n")
+
+    asyncio.run(work())
+    looked = place("review", "--json")
+    assert (looked.returncode, "workspace:plain keeps no history" in looked.stderr) == (3, True)
+    (file,) = json.loads(looked.stdout)["files"]
+    done = place("review", "--accept", file["hunks"][0]["id"], "--json")
+    assert (done.returncode, json.loads(done.stdout)["left"]) == (0, 0)
+    assert place.refused("review", "--root", "plain") == "unsupported"
 
 
 @pytest.mark.spec("REVIEW-4")

@@ -155,7 +155,7 @@ async def _seats(scopes: dict[str, Scope], of: str | None) -> list[_Seat]:
     """What a text means, in whichever root it is; without one all that agents did, and what is not
     applied yet. Raises `PathNotFound`, `ParseError`."""
     if of is None:
-        seats = [_Seat(scope) for scope in scopes.values()]
+        seats = [_Seat(scope) for scope in _with_history(scopes)]
         for scope in scopes.values():
             with suppress(Unsupported):
                 works = await scope.work()
@@ -172,6 +172,14 @@ async def _seats(scopes: dict[str, Scope], of: str | None) -> list[_Seat]:
             f"{len(found)} are called {of[:40]!r}", hint="say run:…, work:… or fork:…, or --root"
         )
     return found
+
+
+def _with_history(scopes: dict[str, Scope]) -> list[Scope]:
+    """Those in which something is known of what agents did; all where that is none of them."""
+    kept = {name: scope for name, scope in scopes.items() if "history" in scope.powers} or scopes
+    for name in scopes.keys() - kept.keys():
+        sys.stderr.write(f"note: {name} keeps no history: there is nothing to review in it\n")
+    return list(kept.values())
 
 
 async def _called(scope: Scope, of: str) -> list[_Seat]:
