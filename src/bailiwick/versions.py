@@ -494,7 +494,8 @@ and transactions too. What is not listed is a power of somebody's own store, and
 
 def past(store: Reader) -> Past:
     """The past of a store. Raises `Unsupported` where it has none."""
-    return cast(Past, _power(store, "Remembers", "keeps no history"))
+    hint = 'a volume keeps one, and a directory that has history = "on" where it is configured'
+    return cast(Past, _power(store, "Remembers", "keeps no history", hint))
 
 
 def remembers(store: Store) -> Remembers:
@@ -524,7 +525,8 @@ def leases(store: Store) -> Leases:
     return cast(Leases, _power(store, "Leases", "has no locks"))
 
 
-def _power(store: Reader, name: str, without: str) -> object:
+def _power(store: Reader, name: str, without: str, hint: str | None = None) -> object:
     if name not in store.powers:
-        raise Unsupported(f"this root {without}", details={"power": POWER_NAMES[name]})
+        details = {"power": POWER_NAMES[name]}
+        raise Unsupported(f"this root {without}", hint=hint, details=details)
     return store.versions  # type: ignore[attr-defined]

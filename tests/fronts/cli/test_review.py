@@ -124,6 +124,7 @@ def test_a_root_without_history_keeps_no_other_from_being_reviewed(place):
     done = place("review", "--accept", file["hunks"][0]["id"], "--json")
     assert (done.returncode, json.loads(done.stdout)["left"]) == (0, 0)
     assert place.refused("review", "--root", "plain") == "unsupported"
+    assert 'history = "on"' in place("review", "--root", "plain").stderr
 
 
 @pytest.mark.spec("REVIEW-4")
