@@ -11,6 +11,7 @@ from bailiwick.proposal import Proposal
 from bailiwick.toolbox import Pending
 from bailiwick.toolbox import approval as approval_module
 from tests.toolbox.support import inner, toolbox, workspace
+from tests.waiting import let_pass
 
 
 @pytest.mark.spec("TOOL-5", "POL-4")
@@ -28,6 +29,22 @@ async def test_an_asker_is_asked_while_the_call_waits(word):
         assert [each.question.paths for each in seen] == [(".env",)]
         assert seen[0].question.front == "tools"
         assert ("text" in answer) is (word == "once")
+
+
+@pytest.mark.spec("TOOL-5", "MCP-2")
+@pytest.mark.parametrize(("own_s", "wait_s"), [(0.05, 60.0), (60.0, 0.0)])
+async def test_who_is_asked_has_the_longer_of_two_times(own_s, wait_s):
+    """That of the scope, or that of the call: `--wait` of MCP holds for a form, too."""
+
+    async def person(approval):
+        await let_pass(0.3)
+        return "once"
+
+    async with bailiwick.open("memory:") as fs:
+        await fs.write_text(".env", "KEY=1")
+        box = toolbox(fs.with_caller("mine", wait_s=own_s))
+        answer = await box.call("read_file", {"path": ".env"}, asker=person, wait_s=wait_s)
+        assert inner(answer["text"]) == "KEY=1"
 
 
 @pytest.mark.spec("TOOL-5", "POL-4")

@@ -100,8 +100,11 @@ class Actor:
     ) -> Result:
         """Do it, and wait for the person where one is asked. Without an ``asker``, nor one of the
         scope that was given, the question goes where the authority has people look, or the rule's
-        default holds. ``wait_s`` is how long it waits, where not as long as the scope says."""
-        seconds = self._wait_s if wait_s is None else wait_s
+        default holds. ``wait_s`` is how long it waits, where not as long as the scope says; who
+        is asked by an ``asker`` has as long as that at least."""
+        own = self._wait_s
+        is_own = wait_s is None or (asker is not None and (own is None or own > wait_s))
+        seconds = own if is_own else wait_s
 
         async def run() -> Result:
             scope = await self._scope()

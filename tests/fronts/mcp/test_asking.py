@@ -2,15 +2,19 @@
 
 import asyncio
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 from mcp_types import ElicitResult
 
+import bailiwick
 from bailiwick.fronts.mcp import workspaces
+from bailiwick.fronts.mcp.service import Service
 from bailiwick.grant import User
 from bailiwick.testing.front_contract import SUBJECT, story_house
 from tests.fronts.mcp.clients import over_http, over_stdio, served, token_for, told
-from tests.waiting import until
+from tests.toolbox.support import toolbox
+from tests.waiting import let_pass, until
 
 BOTH = [("legacy", "stdio"), ("auto", "stdio"), ("legacy", "http"), ("auto", "http")]
 
@@ -160,6 +164,22 @@ async def test_a_model_does_not_wait_forever(tmp_path, monkeypatch):
         assert pending["errorKind"] == "approval_pending"
         await house.answer("once")
         assert told(await client.call_tool("write_file", GIVEN))["ok"]
+
+
+@pytest.mark.spec("MCP-2")
+async def test_a_form_stays_for_as_long_as_calls_wait():
+    async def elicit(form):
+        await let_pass(0.3)
+        return {"action": "accept", "content": {"answer": "once"}}
+
+    async with bailiwick.open("memory:") as fs:
+        await fs.write_text(".env", "KEY=1")
+        box = toolbox(fs.with_caller("mcp", wait_s=0.05))
+        client = SimpleNamespace(can_elicit=True, modern=False, elicit=elicit)
+        for wait_s, is_done in ((60.0, True), (0.0, False)):
+            service = Service({"workspace:one": box}, wait_s=wait_s)
+            answer = await service.call_tool(client, "read_file", {"path": ".env"}, None)
+            assert ("KEY=1" in str(answer)) is is_done
 
 
 @pytest.mark.spec("MCP-2", "ASK-1")

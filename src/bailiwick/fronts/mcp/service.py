@@ -130,8 +130,7 @@ class Service:
 
         def run(asker: Asker | None) -> Any:
             # A client that asks its person is waited for; nobody else is, unless it is said so.
-            seconds = longest if asker is None else None
-            return chosen.call(name, arguments, asker=asker, wait_s=seconds)
+            return chosen.call(name, arguments, asker=asker, wait_s=longest)
 
         outcome = await settled(
             peer, again, run, lambda: chosen.attempt(name, arguments), waits=longest > 0
@@ -219,7 +218,7 @@ class Service:
             box, work = self._reading(uri)
 
             def run(asker: Asker | None) -> Any:
-                return box.actor.run(work, asker=asker, wait_s=0.0 if asker is None else None)
+                return box.actor.run(work, asker=asker, wait_s=0.0)
 
             outcome = await settled(
                 peer, again, run, lambda: box.actor.attempt("resources/read", work)

@@ -86,7 +86,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--wait", type=_seconds, default=0.0, metavar="TIME",
-        help="how long a call waits for a person whom the client cannot ask, such as 10min",
+        help="how long a call waits for a person, such as 10min: as well where no client asks them",
     )  # fmt: skip
     parser.add_argument(
         "--session", default=None, metavar="NAME", help="what this agent is called on record"
