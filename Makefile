@@ -58,13 +58,15 @@ run: venv ## Start the server and its console on a demo workspace.
 	  && $(IN_DEMO) $(BIN)/bailiwick import docs sqlite:$(DEMO)/data/bailiwick/workspace.db --to docs >/dev/null; }
 	@$(IN_DEMO) $(BIN)/bailiwick serve
 
-# Whoever has done all of its tests takes some of another's: the slow ones stand together.
+# Whoever has done all of its tests takes some of another's: the slow ones stand together. Of all
+# tests many wait, for servers and browsers: four at a time leave two processors nothing idle.
 PARALLEL := -n 3 --dist worksteal
+ALL_PARALLEL := -n 4 --dist worksteal
 
 # Lint keeps one core busy: beside it the tests are compiled, which each worker did for itself.
 test: venv ## The whole gate: lint, then every test.
 	@$(MAKE) --no-print-directory -j 2 lint programs compiled
-	$(BIN)/python -m pytest $(PARALLEL) -m "not scale" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(ALL_PARALLEL) -m "not scale" $(PYTEST_ARGS)
 
 # What cannot be collected is told of when it is run.
 compiled: venv
