@@ -62,11 +62,13 @@ class Driver:
     def _do(self, route, body, *, unless=(), token=TOKEN, method="POST"):
         """Have something done once, however often it is asked for: what was answered, or None where
         it was refused for one of the reasons ``unless``."""
-        key, last = f"{self.number}-{random.getrandbits(64):x}", collections.Counter()
+        key, begun, tries = f"{self.number}-{random.getrandbits(64):x}", time.monotonic(), []
 
         def answer():
             told = self._ask(method, route, body, token=token, **{"idempotency-key": key})
-            last[told[1]["error"] if told and told[0] >= 400 else repr(told)[:200]] += 1
+            said = told[1]["error"] if told and told[0] >= 400 else repr(told)[:200]
+            if not tries or tries[-1][1] != said:
+                tries.append((round(time.monotonic() - begun, 1), said))
             if told is None or told[0] == 202:
                 return None
             if told[0] in DONE or told[1]["errorKind"] in unless:
@@ -77,7 +79,7 @@ class Driver:
         try:
             status, told = until_blocking(answer, TRIES_S_MAX)
         except AssertionError as error:
-            error.add_note(f"{route}: {last}, {self.kinds}")
+            error.add_note(f"{route}: {tries[-200:]}, {self.kinds}")
             raise
         if status in DONE:
             self.done += 1
