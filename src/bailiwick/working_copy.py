@@ -45,10 +45,14 @@ class Altered(NamedTuple):
 
 class Dropped(NamedTuple):
     """What was left in a working copy and is nothing that a root can hold, as far as it can be
-    named, and why."""
+    named, and why. Of a file it is told what it holds, without the hash where that is too much to
+    be looked at; of one that came along with a directory, and was not touched, where it lay."""
 
     path: str
     reason: str
+    size: int = 0
+    sha256: str | None = None
+    origin: str | None = None
 
 
 class Alterations(NamedTuple):

@@ -364,3 +364,32 @@ async def test_whatever_attributes_are_called_only_what_has_them_is_named(projec
         assert len(told) == 4
         for each in result.withheld:
             assert f"{each.path}{each.reason}".isprintable()
+
+
+MOVED_AWAY = {
+    "a file": ("mv d/b.txt final", {"d/b.txt", "final"}),
+    "out of its directory, which goes": ("mv d/b.txt final; rmdir d", {"d", "d/b.txt", "final"}),
+    "a file, to a name that is no path": ("mv d/b.txt $(printf 'b\\377')", {"d/b.txt", r"b\udcff"}),
+    "a directory, to a name that is no path": (
+        "mv d $(printf 'e\\377')", {"d", "d/b.txt", r"e\udcff", r"e\udcff/b.txt"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.spec("EXEC-8")
+@pytest.mark.parametrize("how", MOVED_AWAY)
+async def test_what_was_moved_to_where_nothing_may_come_is_where_it_was(project, how):
+    command, withheld = MOVED_AWAY[how]
+    (project / "d").mkdir()
+    (project / "d" / "b.txt").write_text("b\n")
+    async with opened(project) as fs:
+        other = await fs.delegate(
+            subject=bailiwick.User("other"), access=fs.grant.access, denied=["final"]
+        )
+        result = await other.exec(shell=f"{command}; echo x > x", publish="partial").result()
+        assert [(each.path, each.kind) for each in result.changes] == [("x", "created")]
+        assert {each.path for each in result.withheld} == withheld
+        assert (project / "d" / "b.txt").read_text() == "b\n"
+        async with await other.open_work(result.work_id) as work:
+            await work.discard()
+    assert (project / "d" / "b.txt").read_text() == "b\n"

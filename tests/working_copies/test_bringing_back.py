@@ -1,5 +1,7 @@
 """What was changed in a working copy comes back as one change, or is told why not."""
 
+import hashlib
+
 import pytest
 
 import bailiwick
@@ -229,3 +231,53 @@ async def test_content_that_is_not_what_was_shown_is_not_published(opened):
         ]
         assert (await fs.read_bytes("a")).data == b"old\n"
         assert not await fs.exists("b")
+
+
+ELSEWHERE = {
+    "changed by others": ("final", 1),
+    "in what others removed": ("d/final", 1),
+    "a name that no root can hold": ("a\nb", None),
+    "more than is looked at": ("large", None),
+}
+
+
+@pytest.mark.spec("EXEC-8")
+@pytest.mark.parametrize("where", ELSEWHERE)
+async def test_what_was_moved_to_where_it_cannot_come_does_not_go(opened, where):
+    name, conflicts = ELSEWHERE[where]
+    async with opened() as fs:
+        await fs.write_text("draft", "all of my work\n")
+        await fs.write_text("old", "out of date\n")
+        await fs.write_text("empty", "")
+        await fs.make_dir("d")
+        copy = CopyByHand(fs)
+        for path in ("draft", "old", "empty"):
+            await copy.remove(path)
+        if conflicts:
+            await copy.write(name, b"all of my work\n")
+            await (fs.remove("d") if "/" in name else fs.write_text(name, "from a person\n"))
+        else:
+            sha256 = None if name == "large" else hashlib.sha256(b"all of my work\n").hexdigest()
+            copy.unfit.append((name, where, len("all of my work\n"), sha256))
+        result = await fs._bring_back(copy, "partial")
+        assert {(each.path, each.kind) for each in result.changes} == {
+            ("old", "deleted"), ("empty", "deleted"),
+        }  # fmt: skip
+        assert "draft" in {each.path for each in result.withheld}
+        assert len(result.conflicts) == (conflicts or 0)
+        assert (await fs.read_bytes("draft")).data == b"all of my work\n"
+        assert "draft" in copy.altered
+
+
+async def test_what_comes_to_another_place_as_well_may_go(opened):
+    async with opened() as fs:
+        await fs.write_text("draft", "all of my work\n")
+        copy = CopyByHand(fs)
+        await copy.remove("draft")
+        await copy.write("final", b"all of my work\n")
+        await copy.write("copy", b"all of my work\n")
+        await fs.write_text("final", "from a person\n")
+        result = await fs._bring_back(copy, "partial")
+        assert {str(each.path) for each in result.conflicts} == {"final"}
+        assert not await fs.exists("draft")
+        assert (await fs.read_bytes("copy")).data == b"all of my work\n"

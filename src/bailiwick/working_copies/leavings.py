@@ -24,6 +24,7 @@ from bailiwick.working_copy import Altered, Base, Dropped
 OpenLeft = Callable[[int, str], int]
 """Opens a file that a program left, whatever its mode and that of the directories around it."""
 
+_FILES: Final[frozenset[TouchedKind]] = frozenset({"file_created", "file_changed"})
 SPECIAL_BITS: Final = 0o7000
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -78,7 +79,8 @@ class Leavings:
         was = None if base is None else (base.type, base.mode)
         if touched.kind == "directory_changed" and was == ("directory", touched.mode):
             return  # it was compared with what stands there by now
-        path = self._path(touched.path)
+        source = Source(self._upper, touched.path, self._open_left)
+        path = self._path(touched.path, source if touched.kind in _FILES else None)
         if path is None:
             return
         match touched.kind:
@@ -93,9 +95,7 @@ class Leavings:
             case "symlink_created" | "symlink_changed":
                 self._add_link(path, touched, base)
             case "file_created" | "file_changed":
-                self._add_file(
-                    path, touched, base, Source(self._upper, touched.path, self._open_left)
-                )
+                self._add_file(path, touched, base, source)
             case _ if base is not None and base.version == MOUNTED:
                 pass  # its mode is not the one that the program saw
             case _ if base is None or base.type != "directory" or base.mode != touched.mode:
@@ -104,30 +104,53 @@ class Leavings:
             case _:
                 self.altered.pop(path, None)  # as it was; what is in it is told by itself
 
-    def _path(self, text: str) -> ScopedPath | None:
+    def _path(
+        self, text: str, source: Source | None = None, origin: str | None = None
+    ) -> ScopedPath | None:
+        """None for what no root can hold there, which is told with what it holds, or with where it
+        lay."""
         try:
             path = parse(text, "/", self._names).path
         except BailiwickError as error:
-            self.unfit.append(Dropped(escape_for_display(text), error.message))
+            self._leave_out(text, error.message, source, origin)
             return None
         if any(part.startswith(RESERVED_PREFIX) for part in path.parts):
-            self.unfit.append(Dropped(path, "this name is reserved"))
+            self._leave_out(text, "this name is reserved", source, origin)
             return None
-        return None if self._mounts and self._is_mounted_over(text) else path
+        if self._mounts and self._is_mounted_over(text):
+            if text not in self._covered:
+                self._covered.add(text)
+                self._leave_out(text, MOUNTED_SINCE, source, origin)
+            return None
+        return path
 
     def _is_mounted_over(self, text: str) -> bool:
         """Whether what the program saw there lies beneath a filesystem that was mounted since: what
         stands there now is something else."""
-        if text not in self._covered:
-            for mount in self._mounts:
-                if text == mount or text.startswith(f"{mount}/"):
-                    base = self._survey.get(mount)
-                    is_new = base is None or base.version != MOUNTED
-                    if is_new or (text != mount and self._survey.get(text) is not None):
-                        self.unfit.append(Dropped(escape_for_display(text), MOUNTED_SINCE))
-                        self._covered.add(text)
-                        break
-        return text in self._covered
+        for mount in self._mounts:
+            if text == mount or text.startswith(f"{mount}/"):
+                base = self._survey.get(mount)
+                is_new = base is None or base.version != MOUNTED
+                if is_new or (text != mount and self._survey.get(text) is not None):
+                    return True
+        return False
+
+    def _leave_out(
+        self, text: str, reason: str, source: Source | None, origin: str | None = None
+    ) -> None:
+        size, sha256 = (0, None) if source is None else self._looked_at(source)
+        self.unfit.append(Dropped(escape_for_display(text), reason, size, sha256, origin))
+
+    def _looked_at(self, source: Source) -> tuple[int, str | None]:
+        """The size of a file, and its hash unless there is more than is looked at."""
+        try:
+            size, sha256 = _hashed(source, self._bytes_left)
+        except _TooMuch as found:
+            return found.size, None
+        except OSError:
+            return 0, None
+        self._bytes_left -= size
+        return size, sha256
 
     def _drop(self, text: str, reason: str) -> None:
         self.dropped.append(Dropped(escape_for_display(text), reason))
@@ -159,8 +182,9 @@ class Leavings:
         self.sources[path] = source
         try:
             size, sha256 = _hashed(source, self._bytes_left)
-        except _TooMuch:
-            self.unfit.append(Dropped(path, "there is more than is brought back of one command"))
+        except _TooMuch as found:
+            reason = "there is more than is brought back of one command"
+            self.unfit.append(Dropped(path, reason, found.size))
             self.altered.pop(path, None)
             return
         except (FileNotFoundError, NotADirectoryError):
@@ -185,7 +209,7 @@ class Leavings:
             was, base = self._survey.get(text), self._survey.get(there)
             if was is None or _is_covered(there, directory, kinds):
                 continue
-            if (path := self._path(there)) is None or self._path(text) is None:
+            if (path := self._path(there, origin=text)) is None or self._path(text) is None:
                 continue
             if was.type == "file":
                 touched = Touched(path=there, kind="file_created", mode=was.mode)
@@ -263,18 +287,21 @@ def _open_beneath(top: int, path: str) -> int:
 class _TooMuch(Exception):
     """More than is looked at."""
 
+    def __init__(self, size: int) -> None:
+        self.size = size
+
 
 def _hashed(source: Source, bytes_max: int) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
     file = _opened(source)
     try:
-        if os.fstat(file).st_size > bytes_max:
-            raise _TooMuch
+        if (stands := os.fstat(file).st_size) > bytes_max:
+            raise _TooMuch(stands)
         while chunk := os.read(file, CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
             if size > bytes_max:
-                raise _TooMuch
+                raise _TooMuch(size)
     finally:
         os.close(file)
     return size, digest.hexdigest()

@@ -80,7 +80,7 @@ class OverlayCopy:
                 if self._is_as_mounted(each.path, mounts):
                     altered.append(each)
                 else:
-                    covered.append(Dropped(each.path, MOUNTED_SINCE))
+                    covered.append(Dropped(each.path, MOUNTED_SINCE, each.size, each.sha256))
             return Alterations(altered, covered, [], mounts=mounts)
 
     def _is_as_mounted(self, path: ScopedPath, mounts: frozenset[str] | None) -> bool:

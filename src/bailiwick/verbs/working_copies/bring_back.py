@@ -41,6 +41,7 @@ from bailiwick.verbs.working_copies.content import (
     with_some_hunks,
 )
 from bailiwick.verbs.working_copies.known_places import KnownPlaces, may, may_with
+from bailiwick.verbs.working_copies.last_copies import LastCopies
 from bailiwick.verbs.working_copies.plan import Drawn, draw
 from bailiwick.version_acts import BringBack, DiscardWork
 from bailiwick.versions import Done, Mark, Plan, Touch
@@ -79,7 +80,7 @@ async def bring_back(
     known = KnownPlaces(call, found)
     wanted = found.with_directories(found.with_moves(known.among(wanted)))
     drawn = await draw(call, copy, found, wanted)
-    sifted = _sift(call, drawn, found, wanted, known)
+    sifted = await _sift(call, drawn, found, wanted, known)
     held_back = wanted.publish == "atomic" and bool(sifted.withheld or sifted.conflicts)
     plan = Plan([] if held_back else sifted.touches)
     settled = frozenset(drawn.settled).difference(*(found.moves() if held_back else sifted.unmoved))
@@ -146,7 +147,7 @@ async def changes(call: Call, copy: WorkingCopy, *, shared: bool = False) -> Wor
         found = found._replace(altered=seen)
     wanted, known = Wanted("partial"), KnownPlaces(call, found)
     drawn = await draw(call, copy, found, wanted)
-    sifted = _sift(call, drawn, found, wanted, known)
+    sifted = await _sift(call, drawn, found, wanted, known)
     conflicts = {each.path for each in drawn.conflicts} - {each.path for each in sifted.conflicts}
     unseen = [
         Touch(each.path, "created", each.type)
@@ -270,7 +271,7 @@ def _changes(known: KnownPlaces, touches: Sequence[Touch]) -> Iterator[WorkChang
 # --- what may be ------------------------------------------------------------------------------
 
 
-def _sift(
+async def _sift(
     call: Call, drawn: Drawn, found: Alterations, wanted: Wanted, known: KnownPlaces
 ) -> _Sifted:
     """Leave out what is refused, and what cannot come or go without it."""
@@ -292,12 +293,15 @@ def _sift(
     unwanted = {each.path for each in found.altered if not wanted.covers(each.path)}
     unwanted |= drawn.partly | drawn.kept
     moves, unmoved = found.moves(), list[set[ScopedPath]]()
+    last_copies = LastCopies(call, found, wanted, drawn.settled)
     while True:
         out = stays | unwanted
         unmoved = [each for each in moves if not each.isdisjoint(out)]
         stays = stays.union(*unmoved)
         around = _directories_around(stays)
         dependent = [each for each in left if _depends(each, stays, around)]
+        if not dependent:
+            dependent = await last_copies.among(left, stays)
         if not dependent:
             break
         for each in dependent:

@@ -22,7 +22,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle
 from bailiwick.text.merge import merged, with_hunks
 from bailiwick.unfollowed import unfollowed
-from bailiwick.verbs.checksum import sha256_of
+from bailiwick.verbs.checksum import content_hash, sha256_of
 from bailiwick.verbs.working_copies.known_places import may_with
 from bailiwick.working_copy import Altered, WorkingCopy
 
@@ -48,6 +48,12 @@ async def content_at(call: Call, path: ScopedPath) -> bytes:
         return b""
     with closing(entry):
         return await _small(call, entry, limit) if entry.type == "file" else b""
+
+
+async def hash_at(call: Call, path: ScopedPath) -> str | None:
+    """By what it is known whether a file of the tree holds the same as another."""
+    with closing(await unfollowed(call.store, path)) as entry:
+        return await content_hash(call.store, entry)
 
 
 async def version_at(call: Call, path: ScopedPath) -> str:

@@ -10,16 +10,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import closing
 from typing import Final
 
 from bailiwick.call import Call
 from bailiwick.errors import BailiwickError
 from bailiwick.paths import ScopedPath
 from bailiwick.policy import Allow
-from bailiwick.unfollowed import unfollowed
 from bailiwick.verbs.bulk_changes import decide_use, uses_of
-from bailiwick.verbs.checksum import content_hash
+from bailiwick.verbs.working_copies.content import hash_at
 from bailiwick.versions import Touch
 
 _Shape = tuple[tuple[str, str, int, int | None, str | None], ...]
@@ -179,8 +177,7 @@ class Moves:
 
     async def _hash(self, path: ScopedPath) -> str | None:
         if path not in self._hashes:
-            with closing(await unfollowed(self._call.store, path)) as entry:
-                self._hashes[path] = await content_hash(self._call.store, entry)
+            self._hashes[path] = await hash_at(self._call, path)
         return self._hashes[path]
 
     def _may_move(self, touch: Touch) -> bool:
