@@ -149,7 +149,7 @@ def test_grep(place):
     assert place.ok("grep", "HELLO", "-i", "-l").splitlines() == ["README.md"]
     assert place.ok("grep", "hello", "--all", "-l").splitlines() == ["README.md", "noise.log"]
     assert place.ok("grep", "x = 1", "-C", "1").splitlines() == [
-        "src/a.py:1:x = 1", "src/a.py-2-y = 2", "--",
+        "src/a.py:1:x = 1", "src/a.py-2-y = 2",
     ]  # fmt: skip
     assert place.ok("grep", "-F", "x = 1", "--include", "*.md") == ""
     told = place.json("grep", "y", "src")
@@ -161,6 +161,16 @@ def test_grep(place):
     assert {"skippedPaths", "skippedBinaryPaths", "unreadable", "withheld"} <= set(told)
     assert "binary files not searched: 1" in place("grep", "hello").stderr
     assert place.refused("grep", "(") == "parse_error"
+
+
+@pytest.mark.spec("CLI-1", "GREP-3")
+def test_grep_tells_a_line_once_and_says_where_some_are_left_out(place):
+    lines = ["needle", "needle", "a", "b", "needle", "c", "d", "e", "needle"]
+    place.fill({"near": "\n".join(lines).encode() + b"\n", "other": b"needle\n"})
+    assert place.ok("grep", "needle", "-C", "1").splitlines() == [
+        "near:1:needle", "near:2:needle", "near-3-a", "near-4-b", "near:5:needle", "near-6-c",
+        "--", "near-8-e", "near:9:needle", "--", "other:1:needle",
+    ]  # fmt: skip
 
 
 @pytest.mark.spec("GREP-3", "TREE-7")

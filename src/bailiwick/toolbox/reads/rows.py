@@ -7,11 +7,10 @@ path spelt otherwise, and what is not printed in a name is shown escaped: a row 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 
 from bailiwick.errors import escape_for_display
 from bailiwick.model import Entry
-from bailiwick.paths import ScopedPath
+from bailiwick.search.context_lines import in_context
 from bailiwick.search.results import GrepMatch
 from bailiwick.toolbox.truncation import utf8_length
 
@@ -46,22 +45,13 @@ def match_rows(matches: Sequence[GrepMatch], *, apart: bool) -> Iterator[list[st
     """The rows of each match: ``path:line:text``, and around it ``path-line-text``, as grep prints
     them. A line is told once, however many matches it stands beside. Where ``apart``, ``--`` stands
     between lines that do not follow each other."""
-    told: tuple[ScopedPath, int] | None = None
-    for match, following in zip_longest(matches, matches[1:]):
+    for match, before, after, follows in in_context(matches):
         path = escape_for_display(match.path)
-        last = told[1] if told is not None and told[0] == match.path else 0
-        before = match.before[max(last + 1 - match.line + len(match.before), 0) :]
-        after = match.after
-        if following is not None and following.path == match.path:
-            after = after[: following.line - match.line - 1]
-        first = match.line - len(before)
-        follows = told is None or (last > 0 and first == last + 1)
-        told = match.path, match.line + len(after)
         yield [
             *(["--"] if apart and not follows else []),
-            *(f"{path}-{line}-{text}" for line, text in enumerate(before, first)),
+            *(f"{path}-{line}-{text}" for line, text in before),
             f"{path}:{match.line}:{match.text}",
-            *(f"{path}-{line}-{text}" for line, text in enumerate(after, match.line + 1)),
+            *(f"{path}-{line}-{text}" for line, text in after),
         ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bailiwick.errors import escape_for_display
@@ -18,6 +19,7 @@ from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.commands.listing import as_of, takes_as_of
 from bailiwick.fronts.cli.output import line, paint, print_json, print_names, safe_lines
 from bailiwick.fronts.cli.place import in_place
+from bailiwick.search.context_lines import in_context
 from bailiwick.search.results import GrepMatch, GrepResult
 
 if TYPE_CHECKING:
@@ -111,23 +113,23 @@ async def _grep(scope: Scope, options: Options) -> int:
         for path in dict.fromkeys(match.path for match in found.matches):
             line(escape_for_display(path))
     else:
-        for match in found.matches:
-            _print_match(match, context=options.context > 0)
+        _print_matches(found.matches, apart=options.context > 0)
         _note_in_part(found)
     if not options.json:
         _note_left_out(found)
     return EXIT_OK
 
 
-def _print_match(match: GrepMatch, *, context: bool) -> None:
-    name = paint(escape_for_display(match.path), "blue")
-    for number, text in enumerate(match.before, match.line - len(match.before)):
-        line(f"{name}-{number}-{safe_lines(text)}")
-    line(f"{name}:{paint(str(match.line), 'green')}:{safe_lines(match.text)}")
-    for number, text in enumerate(match.after, match.line + 1):
-        line(f"{name}-{number}-{safe_lines(text)}")
-    if context:
-        line("--")
+def _print_matches(matches: Sequence[GrepMatch], *, apart: bool) -> None:
+    for match, before, after, follows in in_context(matches):
+        name = paint(escape_for_display(match.path), "blue")
+        if apart and not follows:
+            line("--")
+        for number, text in before:
+            line(f"{name}-{number}-{safe_lines(text)}")
+        line(f"{name}:{paint(str(match.line), 'green')}:{safe_lines(match.text)}")
+        for number, text in after:
+            line(f"{name}-{number}-{safe_lines(text)}")
 
 
 def _note_in_part(found: GrepResult) -> None:
