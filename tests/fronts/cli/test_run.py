@@ -387,6 +387,37 @@ def started(project, *arguments):
     )  # fmt: skip
 
 
+@pytest.mark.spec("EXEC-8")
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_what_is_kept_is_told_where_nobody_reads_the_output_any_more(project, options):
+    script = "echo kept > n; while :; do echo begun; sleep 0.1; done"
+    with started(project, *options, "--", "sh", "-c", script) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read().decode()
+        assert process.wait() == 141, said
+    (work,) = json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)["work"]
+    assert (kept_as(said), said.count("\n")) == (work["id"], 4)
+    assert f"bailiwick -p {project} review {work['id']}\n" in said
+    assert bailiwick("-p", project, "work", "show", work["id"]).stdout == "created n\n"
+
+
+@pytest.mark.spec("EXEC-8")
+def test_what_is_kept_is_told_where_the_output_cannot_be_written(project):
+    for last in ((), ("--json",)):  # what the program prints, and what is told at its end
+        script = "echo kept > n" if last else "echo kept > n; echo begun"
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [COMMAND, "run", str(project), *last, "--", "sh", "-c", script],
+                stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True,
+                env=environment(), check=False,
+            )  # fmt: skip
+        assert done.returncode == 125
+        assert "cannot be written" in done.stderr
+        work = kept_as(done.stderr)
+        assert bailiwick("-p", project, "work", "show", work).stdout == "created n\n"
+
+
 @pytest.mark.spec("EXEC-5", "EXEC-8")
 def test_killed_it_leaves_a_working_copy_and_nothing_else(project):
     before = mounts_of_this_namespace()

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,7 +108,8 @@ async def _run(options: Options) -> int:
             await _say_what_is_kept(scope, execution)
             raise
     if options.json:
-        print_line({"result": documents.fields(result)})
+        with told_in_words(lambda: _say_what_was_left(result)):
+            print_line({"result": documents.fields(result)})
     else:
         _say_what_was_left(result)
     return exit_code(result)
@@ -133,6 +134,17 @@ def _saying_what_may_be_kept() -> Iterator[None]:
         sys.stderr.write(
             "note: it was ended; what it has changed, if anything, is kept: bailiwick work list\n"
         )
+        raise
+
+
+@contextmanager
+def told_in_words(say: Callable[[], None]) -> Iterator[None]:
+    """What cannot be written as JSON, since nobody reads it or its disk is full, is said on
+    stderr: else nobody is told what is kept."""
+    try:
+        yield
+    except OSError:
+        say()
         raise
 
 

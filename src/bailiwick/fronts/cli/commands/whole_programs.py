@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -32,6 +32,7 @@ from bailiwick.fronts.cli.commands.programs import (
     partial,
     print_line,
     print_pieces,
+    told_in_words,
     withheld,
 )
 from bailiwick.fronts.cli.output import print_error
@@ -115,22 +116,37 @@ def _parser() -> Parser:
 
 async def _run(options: Options, words: Sequence[str]) -> int:
     async with scope_for(options, "versions", _shared(options)) as scope:
-        async with scope.session(env=environment(options.env)) as session:
-            result = await _ended(session, options, words)
-            found: Published | WorkChanges
-            if options.apply:
-                found = await session.publish("partial" if options.partial else "atomic")
-            else:
-                found = await session.changes()
+        session = scope.session(env=environment(options.env))
+        try:
+            async with session:
+                result = await _ended(session, options, words)
+                found: Published | WorkChanges
+                if options.apply:
+                    found = await session.publish("partial" if options.partial else "atomic")
+                else:
+                    found = await session.changes()
+        except BaseException:
+            await _say_what_is_kept(scope, session, options)
+            raise
         result = msgspec.structs.replace(
             result, changes=found.changes, withheld=found.withheld, conflicts=found.conflicts,
             work_id=await _left_in(scope, session),
         )  # fmt: skip
     if options.json:
-        print_line({"result": documents.fields(result), "applied": options.apply})
+        with told_in_words(lambda: _say(result, options)):
+            print_line({"result": documents.fields(result), "applied": options.apply})
     else:
         _say(result, options)
     return exit_code(result)
+
+
+async def _say_what_is_kept(scope: Scope, session: Session, options: Options) -> None:
+    """Where it ends before all is told: nobody reads the output, its disk is full, bringing back
+    was refused. What kept it from ending well is what is raised, whatever happens here."""
+    with suppress(BailiwickError, OSError):
+        kept = await _left_in(scope, session)
+        if kept is not None:
+            _write_lines(_where_kept(kept, options))
 
 
 def _shared(options: Options) -> HostShare:
@@ -230,15 +246,23 @@ def _say(result: ExecResult, options: Options) -> None:
     if result.timed_out:
         lines.append(TIME_WAS_UP)
     if result.work_id is not None:
-        place = place_of(options)
-        command = "bailiwick" if place == "." else f"bailiwick -p {shlex.quote(place)}"
-        what = "not brought back" if options.apply else "nothing of this is in the directory yet"
-        lines += [
-            f"note: {what}: it is kept as {result.work_id}",
-            f"  {command} review {result.work_id}",
-            f"  {command} work apply {result.work_id}{partial(result)}",
-            f"  {command} work discard {result.work_id}",
-        ]
+        lines += _where_kept(result.work_id, options, partial(result))
     elif not result.changes:
         lines.append("note: it changed nothing")
+    _write_lines(lines)
+
+
+def _where_kept(work_id: str, options: Options, partial: str = "") -> list[str]:
+    place = place_of(options)
+    command = "bailiwick" if place == "." else f"bailiwick -p {shlex.quote(place)}"
+    what = "not brought back" if options.apply else "nothing of this is in the directory yet"
+    return [
+        f"note: {what}: it is kept as {work_id}",
+        f"  {command} review {work_id}",
+        f"  {command} work apply {work_id}{partial}",
+        f"  {command} work discard {work_id}",
+    ]
+
+
+def _write_lines(lines: list[str]) -> None:
     sys.stderr.write("".join(f"{line}\n" for line in lines))
