@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from bailiwick.errors import IoError, Unsupported
+from bailiwick.errors import IoError, ParseError, Unsupported
 from bailiwick.sandbox import CommandLimits, Invocation, Tree, View
 from bailiwick.sandboxes import launch, seccomp
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
@@ -43,7 +43,7 @@ async def test_a_bubblewrap_that_fails_says_why(workshop):
     workshop.sandbox = sandbox
     with pytest.raises(Unsupported):
         await workshop.start("true")
-    said = launch.failure(b"", b"bwrap: Creating new namespace failed\n")
+    said = launch.failure(b"", b"bwrap: Creating new namespace failed\n", CommandLimits())
     assert "Creating new namespace failed" in said.message
     assert "max_user_namespaces" in (said.hint or "")
 
@@ -58,13 +58,34 @@ async def test_a_bubblewrap_that_fails_says_why(workshop):
         (b"!open 116", "path_not_found", "not there"),
         (b"!start 7", "parse_error", "too long"),
         (b"!cgroup 13", "io_error", "cgroup"),
+        (b"!mount 28", "io_error", "No space left"),
         (b"!", "io_error", ""),
     ],
 )
 def test_each_step_that_fails_has_its_words(said, kind, word):
-    error = launch.failure(said, b"")
+    error = launch.failure(said, b"", CommandLimits())
     assert error.kind == kind
     assert word in error.message
+
+
+@pytest.mark.spec("EXEC-3", "EXEC-5")
+@pytest.mark.parametrize(
+    "name", ["memory_bytes_max", "address_space_bytes_max", "scratch_bytes_max"]
+)
+async def test_limits_that_leave_no_room_to_start_are_told_as_such(workshop, name):
+    """The machine lacks nothing: it is no sandbox that has to be installed."""
+    with pytest.raises(ParseError) as caught:
+        await workshop.start("true", limits=CommandLimits(**{name: 1}))
+    assert caught.value.message.endswith(f"no room for it to start: {name} 1")
+    enough = caught.value.details["enough"]
+    assert caught.value.hint == f"enough is {name} {enough[name]}"
+    assert (await workshop.run("true", limits=CommandLimits(**enough))).code == 0
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_a_view_for_several_commands_that_has_no_room_is_told_as_such(workshop):
+    with pytest.raises(ParseError, match="no room for it to start: scratch_bytes_max 1"):
+        await workshop.sandbox.open(workshop.view(), limits=CommandLimits(scratch_bytes_max=1))
 
 
 @pytest.mark.spec("EXEC-5")

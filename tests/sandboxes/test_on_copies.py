@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from bailiwick.errors import Busy, PathNotFound, Unsupported
+from bailiwick.errors import Busy, ParseError, PathNotFound, Unsupported
 from bailiwick.sandbox import CommandLimits, HostPath, Invocation, Tree, View, WindowSize
 from bailiwick.sandboxes import on_copies
 from bailiwick.sandboxes.on_copies import Landlock, Unconfined
@@ -42,6 +42,11 @@ echo new > a; rm gone; echo n > d/new; mkdir -p made/in; echo z > made/in/z; mv 
 chmod 700 kept; ln -s d/b link; rm d/c; mkdir d/c; echo in > d/c/in; mkfifo fifo
 touch -d @1 d/b; echo "$HOME $TMPDIR"; echo t > "$TMPDIR/t"; echo h > "$HOME/h"
 """
+
+
+async def test_limits_that_leave_no_room_to_start_are_told_as_such(workshop):
+    with pytest.raises(ParseError, match="no room for it to start: memory_bytes_max 1 "):
+        await workshop.start("true", limits=CommandLimits(memory_bytes_max=1))
 
 
 async def test_what_was_changed_in_the_copy_is_told_as_from_an_overlay(workshop):

@@ -88,7 +88,7 @@ class Bubblewrap:
                 return None
             errors = next(fd for fd, name in launched.started.outputs.items() if name == "stderr")
             launched.started.popen.wait()
-            return launch.failure(said, os.read(errors, 4096))
+            return launch.failure(said, os.read(errors, 4096), command.limits)
         finally:
             launched.abandon()
 
@@ -121,12 +121,13 @@ class Bubblewrap:
     ) -> BubblewrapRoom:
         plans.check_view(view)
         self._refuse_what_cannot_be()
+        limits = limits or CommandLimits()
         launcher = await in_a_thread(launch.Launcher, None)
-        launched = await in_a_thread(launcher.make_room, view, limits or CommandLimits(), network)
+        launched = await in_a_thread(launcher.make_room, view, limits, network)
         try:
             said = await launched.report()
             if said != launch.READY:
-                raise launch.failure(said, b"")
+                raise launch.failure(said, b"", limits)
         except BaseException:
             launched.started.end()
             await asyncio.shield(asyncio.to_thread(launched.abandon))

@@ -14,9 +14,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bailiwick.errors import BailiwickError, Busy, IoError, ParseError, PathNotFound, Unsupported
+from bailiwick.model import MiB
 from bailiwick.sandbox import CommandLimits, Invocation, Network, Stream, Tree, View
 from bailiwick.sandboxes import plans
 from bailiwick.sandboxes.processes import StartedProcess, set_window
@@ -382,17 +383,52 @@ def _send_signal(monitor: int, depth: int, number: int) -> None:
 # --- what went wrong -------------------------------------------------------------------------
 
 
-def failure(said: bytes, complaint: bytes) -> BailiwickError:
-    """What to raise for a launcher that is not ready: ``said`` by it, or bubblewrap's words."""
+_ENOUGH_TO_START: Final = CommandLimits(
+    memory_bytes_max=16 * MiB, address_space_bytes_max=256 * MiB, processes_max=2,
+    descriptors_max=32, scratch_bytes_max=1 * MiB,
+)  # fmt: skip
+"""Several times of what bubblewrap and a shell take. Less is not refused before it was tried: what
+they need is another on each machine, and the command may be content with it."""
+
+_HOLD_FROM_THE_START: Final = (
+    "memory_bytes_max", "address_space_bytes_max", "processes_max", "descriptors_max",
+    "scratch_bytes_max",
+)  # fmt: skip
+
+
+def failure(said: bytes, complaint: bytes, limits: CommandLimits) -> BailiwickError:
+    """What to raise for a launcher that is not ready: ``said`` by it, or bubblewrap's words.
+    ``limits`` are those that it was started under."""
     if said.startswith(b"!"):
         step, _, number = said[1:].decode("ascii", "replace").partition(" ")
         code = int(number) if number.isdecimal() else errno.EIO
+        if step == "mount" and code == errno.ENOSPC:
+            return _without_room(limits) or _failed_step(step, code)
         return _failed_step(step, code)
     words = complaint.decode("utf-8", "replace").strip().splitlines()
     last = words[-1] if words else "it said nothing"
     if "Can't chdir" in last:
         return PathNotFound("the directory to start in is not there")
-    return Unsupported(f"bubblewrap cannot run here: {last[:200]}", hint=ALLOW_NAMESPACES)
+    return _without_room(limits) or Unsupported(
+        f"bubblewrap cannot run here: {last[:200]}", hint=ALLOW_NAMESPACES
+    )
+
+
+def _without_room(limits: CommandLimits) -> ParseError | None:
+    """Where limits are so small that nothing can be started under them."""
+    enough = {
+        name: getattr(_ENOUGH_TO_START, name)
+        for name in _HOLD_FROM_THE_START
+        if getattr(limits, name) < getattr(_ENOUGH_TO_START, name)
+    }
+    if not enough:
+        return None
+    words = ", ".join(f"{name} {getattr(limits, name)}" for name in enough)
+    return ParseError(
+        f"the limits of the command leave no room for it to start: {words}",
+        details={"enough": enough},
+        hint="enough is " + ", ".join(f"{name} {least}" for name, least in enough.items()),
+    )
 
 
 def _failed_step(step: str, code: int) -> BailiwickError:

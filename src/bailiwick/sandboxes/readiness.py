@@ -47,7 +47,7 @@ async def running(
             process.begun()
         elif not (await process.wait()).timed_out:
             complaint = b"".join([piece.data async for piece in process.pieces()])
-            raise launch_module.failure(said, complaint)
+            raise launch_module.failure(said, complaint, command.limits)
     except BaseException:
         await process.close()
         raise

@@ -189,6 +189,10 @@ def bounds(
         return bounds
     if not isinstance(given, CommandLimits):
         raise ParseError("limits takes a bailiwick.CommandLimits")
+    try:
+        msgspec.convert(msgspec.to_builtins(given), CommandLimits)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ParseError(f"a limit is wrong: {error}") from None
     less = {
         name: min(getattr(bounds, name), getattr(given, name))
         for name in CommandLimits.__struct_fields__
