@@ -94,7 +94,9 @@ class BailiwickError(Exception):
 
     kind: ClassVar[str]
     category: ClassVar[Category]
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
+    """Whether trying again can help. It goes with the kind, unless whoever raises it knows better:
+    what is closing opens again, the input of a program that has ended does not."""
     default_status: ClassVar[int]
     default_errno: ClassVar[int]
 
@@ -113,6 +115,7 @@ class BailiwickError(Exception):
         errno: int | None = None,
         decided_by: str | None = None,
         details: dict[str, Any] | None = None,
+        retryable: bool | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -123,6 +126,8 @@ class BailiwickError(Exception):
         self.decided_by = decided_by
         self.details: dict[str, Any] = details or {}
         self.request_id: str | None = None
+        if retryable is not None:
+            self.retryable = retryable
         if isinstance(self, OSError):
             # What `except OSError` handlers of plain Python look at.
             self.strerror = message

@@ -137,8 +137,9 @@ async def test_input_its_end_signals_and_a_size(tmp_path):
         await execution.result()
         assert (house.place / "f").read_bytes() == data
         await execution.close_input()
-        with pytest.raises(Closed):
+        with pytest.raises(Closed) as caught:
             await execution.write(b"x")
+        assert not caught.value.retryable
         with pytest.raises(ParseError):
             await execution.write("text")
         execution = await fs.exec(["sleep", "1000"])

@@ -3,7 +3,7 @@
 import pytest
 
 import bailiwick
-from bailiwick.errors import ParseError
+from bailiwick.errors import Closed, ParseError
 
 pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
@@ -26,6 +26,9 @@ async def test_what_cannot_be_handed_to_a_command_is_refused(tmp_path):
             await execution.write(b"in")
             await execution.close_input()
             assert await said_by(execution) == b"in"
+            with pytest.raises(Closed) as caught:
+                await execution.write(b"more")
+            assert not caught.value.retryable  # its input is not opened again
 
 
 @pytest.mark.spec("EXEC-3")

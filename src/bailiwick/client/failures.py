@@ -33,7 +33,7 @@ _NOT_KNOWN = "what was asked may have been done: look before you try again"
 
 
 class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An error as a server tells it. Category and retryable go with the kind."""
+    """An error as a server tells it. The category goes with the kind."""
 
     error_kind: str
     error: str
@@ -42,6 +42,7 @@ class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     path: str | None = None
     decided_by: str | None = None
     details: dict[str, Any] | None = None
+    retryable: bool | None = None
 
 
 class _Pending(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -65,6 +66,7 @@ def failure_of(status: int, document: object) -> BailiwickError:
     error = known(
         _shown(told.error), path=_shown_or_none(told.path), hint=_shown_or_none(told.hint),
         status=status, decided_by=_shown_or_none(told.decided_by), details=_details(told.details),
+        retryable=told.retryable,
     )  # fmt: skip
     error.request_id = _shown_or_none(told.request_id)
     return error

@@ -67,6 +67,11 @@ def set_window(fd: int, size: WindowSize) -> None:
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
 
 
+def _no_input(why: str) -> Closed:
+    """It is not opened again: 409, which nobody on the way tries again of itself, as a 503."""
+    return Closed(why, status=409, retryable=False)
+
+
 class RunningProcess:
     """The `Process` of the seam over what was `StartedProcess`. Lives on one event loop."""
 
@@ -158,7 +163,7 @@ class RunningProcess:
             while view:
                 fd = self._started.input_fd
                 if fd is None or self._exit_code is not None:
-                    raise Closed("the command reads no input")
+                    raise _no_input("the command reads no input")
                 try:
                     view = view[os.write(fd, view) :]
                 except BlockingIOError:
@@ -166,7 +171,7 @@ class RunningProcess:
                 except (BrokenPipeError, OSError) as error:
                     if error.errno not in (errno.EPIPE, errno.EIO):
                         raise IoError("the input could not be handed over") from error
-                    raise Closed("the command reads no more input") from None
+                    raise _no_input("the command reads no more input") from None
 
     async def _writable(self, fd: int) -> None:
         """Until there is room, or nobody reads any more."""

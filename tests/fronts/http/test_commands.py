@@ -220,10 +220,12 @@ async def test_input_and_its_end(tmp_path):
         await put(client, id, b"end", end="true")
         told = await followed(client, id)
         assert told.said == raw + b"end"
-        await refused(put(client, id, b"more"), 503, "closed")
-        await refused(put(client, id, b"", end="true"), 503, "closed")
         none = await begun(client, argv=["sleep", "1000"])
-        await refused(put(client, none, b"x"), 503, "closed")
+        for late in (
+            put(client, id, b"more"), put(client, id, b"", end="true"), put(client, none, b"x"),
+        ):  # fmt: skip
+            told = await refused(late, 409, "closed")
+            assert not told["retryable"]  # it will never read again
         for wrong in (
             {"argv": ["cat"], "stdin": "a", "stdinPipe": True},
             {"argv": ["cat"], "stdinBase64": "!"},

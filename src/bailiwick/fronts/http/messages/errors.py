@@ -60,9 +60,11 @@ OTHER_STATUSES: dict[str, frozenset[int]] = {
     "hash_mismatch": frozenset((412,)),
     "file_already_exists": frozenset((412,)),
     "io_error": frozenset((408,)),
+    "closed": frozenset((409,)),
 }
 """What a kind may have besides: content that breaks its own rules, too large a header, a failed
-If-Match or If-None-Match, a request that did not come in time."""
+If-Match or If-None-Match, a request that did not come in time, input for what reads none any
+more."""
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

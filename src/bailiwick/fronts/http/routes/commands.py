@@ -130,7 +130,7 @@ async def hand_over(request: Request) -> values.InputTaken:
     taken = 0
     async with entry.input_turn:
         if entry.ended_at is not None:
-            raise Closed("the command has ended")
+            raise Closed("the command has ended", status=409, retryable=False)
         try:
             async with asyncio.timeout(EXEC_INPUT_SECONDS_MAX):
                 while taken < len(data):
