@@ -900,7 +900,7 @@ export interface Restored {
   requestId: string;
 }
 
-/** Hunks and runs by their ids, or beginnings of them, and as `ID@VERSION` as they were shown with that version of the file; a file of a run as `RUN:PATH`. What is rejected is taken back, and its agent is told, with the `note`. While that is in the middle of a call or a command nothing is taken back, unless a person does `insist`. With `work` or `ofFork` it is what is not in the tree yet: hunks of the working copy or the fork, all of it by its name, or a file as `NAME:PATH`. What is accepted is applied or merged, what is rejected is given up there. One file of it that was changed in the tree, too, is settled by the `text` that it becomes, or with `over` by what it is apart. */
+/** Hunks and runs by their ids, or beginnings of them, and as `ID@VERSION` as they were shown with that version of the file; a file of a run as `RUN:PATH`. What is rejected is taken back, and its agent is told, with the `note`. While that is in the middle of a call or a command nothing is taken back, unless a person does `insist`. With `work` or `ofFork` it is what is not in the tree yet: hunks of the working copy or the fork, all of it by its name, or a file as `NAME:PATH`. What is accepted is applied or merged, what is rejected is given up there. One file of it that was changed in the tree, too, is settled by the `text` that it becomes, or with `over` by what it is apart. What is accepted comes first. Where a rejection is refused then, the error tells in its `details` what was `accepted` and `applied`. */
 export interface ReviewBody {
   accept?: string[];
   reject?: string[];

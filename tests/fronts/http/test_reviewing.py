@@ -39,6 +39,25 @@ async def test_a_person_accepts_and_rejects_over_http(tmp_path):
 
 
 @pytest.mark.spec("REVIEW-1")
+async def test_a_rejection_that_is_refused_tells_what_was_accepted(tmp_path):
+    async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
+        person, agent = house.client(), await house.agent(*ALL)
+        await agent.post("/file/write", json={"path": "a", "content": "a\n"})
+        await agent.post("/fork", json={"name": "try"})
+        await agent.post("/file/write?fork=try", json={"path": "b", "content": "b\n"})
+        for which, applied in (({}, []), ({"ofFork": "try"}, ["b"])):
+            queue = (await person.get("/review", params=which)).json()
+            ((hunk,),) = (file["hunks"] for file in queue["files"])
+            said = {**which, "accept": [hunk["id"]], "reject": ["0123456789ab"]}
+            refused = await person.post("/review", json=said)
+            check_error(refused.status_code, refused.json(), "path_not_found")
+            assert refused.json()["details"] == {"accepted": [hunk["id"]], "applied": applied}
+            alone = await person.post("/review", json={**said, "accept": []})
+            assert "details" not in alone.json()
+        assert (await person.get("/file?path=b")).json()["content"] == "b\n"
+
+
+@pytest.mark.spec("REVIEW-1")
 async def test_an_agent_reviews_nothing_over_http(tmp_path):
     async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
         person, agent = house.client(), await house.agent(*ALL)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
-from bailiwick.errors import ParseError
+from bailiwick.errors import BailiwickError, ParseError
 from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.verbs import Body
@@ -28,7 +30,10 @@ class ReviewBody(Body, frozen=True, kw_only=True):
     With ``work`` or ``ofFork`` it is what is not in the tree yet: hunks of the working copy or the
     fork, all of it by its name, or a file as ``NAME:PATH``. What is accepted is applied or merged,
     what is rejected is given up there. One file of it that was changed in the tree, too, is
-    settled by the ``text`` that it becomes, or with ``over`` by what it is apart."""
+    settled by the ``text`` that it becomes, or with ``over`` by what it is apart.
+
+    What is accepted comes first. Where a rejection is refused then, the error tells in its
+    ``details`` what was ``accepted`` and ``applied``."""
 
     accept: list[str] = []
     reject: list[str] = []
@@ -76,14 +81,27 @@ async def say(request: Request) -> Document:
         )
     if body.reject and (done is None or not done.conflicts):
         under = _under_key(scope, request.key, "reject")
-        taken = await _lost(request, under, "reject") or await under.review.reject(
-            body.reject, note=body.note, preview=body.preview, insist=body.insist,
-            work=body.work, fork=body.of_fork,
-        )  # fmt: skip
+        with _telling(done):
+            taken = await _lost(request, under, "reject") or await under.review.reject(
+                body.reject, note=body.note, preview=body.preview, insist=body.insist,
+                work=body.work, fork=body.of_fork,
+            )  # fmt: skip
         accepted, applied = ([], []) if done is None else (done.accepted, done.applied)
         done = msgspec.structs.replace(taken, accepted=accepted, applied=applied)
     assert done is not None
     return values.REVIEW_RESULT.write(done)
+
+
+@contextmanager
+def _telling(done: ReviewResult | None) -> Iterator[None]:
+    """Where the second verdict is refused, what came of the first is told with the refusal."""
+    try:
+        yield
+    except BailiwickError as error:
+        if done is not None:
+            applied = [str(each) for each in done.applied]
+            error.details = {**error.details, "accepted": done.accepted, "applied": applied}
+        raise
 
 
 def _under_key(scope: Scope, key: bytes | None, verdict: str) -> Scope:
