@@ -71,6 +71,26 @@ def test_all_that_was_given_is_said_and_what_came_of_it_is_told(worked_in, capsy
     assert (worked_in / "a.txt").read_text() == "1\n2\n3\n"
 
 
+@pytest.mark.spec("REVIEW-4", "CLI-2")
+@pytest.mark.parametrize("wide", ["run", "file", "prefix"])
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_hunk_of_what_is_said_otherwise_is_refused_before_anything_is_done(
+    worked_in, capsys, wide, swap
+):
+    first, second = hunks(said(capsys, "review")[1])
+    run = said(capsys, "runs")[1]["runs"][0]["id"]
+    wider = {"run": run, "file": f"{run[:8]}:a.txt", "prefix": first[:8]}[wide]
+    one, other = (first, wider) if swap else (wider, first)
+    assert main(["review", "--accept", one, second, "--reject", other]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"parse_error: '{one}' is accepted and '{other}' rejected")
+    assert hunks(said(capsys, "review")[1]) == [first, second]
+    assert said(capsys, "review", "--reject", first)[1]["left"] == 1  # what is left of the larger
+    assert said(capsys, "review", "--accept", run)[1]["accepted"] == [second]
+    assert (worked_in / "a.txt").read_text() == "1\n2\n3\n"
+
+
 @pytest.mark.spec("REVIEW-4")
 def test_an_option_that_is_given_twice_counts_twice(worked_in, capsys):
     first, second = hunks(said(capsys, "review")[1])

@@ -58,6 +58,24 @@ async def test_a_rejection_that_is_refused_tells_what_was_accepted(tmp_path):
 
 
 @pytest.mark.spec("REVIEW-1")
+async def test_verdicts_that_contradict_each_other_are_refused_before_either(tmp_path):
+    async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
+        person, agent = house.client(), await house.agent(*ALL)
+        await agent.post("/file/write", json={"path": "a", "content": "a\n"})
+        await agent.post("/fork", json={"name": "try"})
+        await agent.post("/file/write?fork=try", json={"path": "b", "content": "b\n"})
+        for which, named in (({}, "run"), ({"ofFork": "try"}, None)):
+            queue = (await person.get("/review", params=which)).json()
+            ((hunk,),) = (file["hunks"] for file in queue["files"])
+            whole = [hunk[named]] if named else ["try", "try:b", f"try@{queue['version']}"]
+            for each in whole:
+                said = {**which, "accept": [each], "reject": [hunk["id"]]}
+                refused = await person.post("/review", json=said)
+                check_error(refused.status_code, refused.json(), "parse_error")
+            assert (await person.get("/review", params=which)).json()["left"] == 1
+
+
+@pytest.mark.spec("REVIEW-1")
 async def test_an_agent_reviews_nothing_over_http(tmp_path):
     async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
         person, agent = house.client(), await house.agent(*ALL)

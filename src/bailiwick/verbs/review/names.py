@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from bailiwick.errors import PathNotFound
+from bailiwick.errors import ParseError, PathNotFound
+from bailiwick.reviews import ReviewFile, ReviewHunk
 
 PREFIX_MIN: Final = 4
 """Of an id so much has to be given."""
@@ -74,6 +75,50 @@ def not_left(text: str) -> PathNotFound:
 def given_name(text: str) -> HunkName:
     found = _SEEN_AT.fullmatch(text)
     return HunkName(text, text) if found is None else HunkName(text, found[1], found[2])
+
+
+class _Verdict:
+    """The names that are accepted, or rejected, found by a hunk that they mean: by itself, or as
+    part of a run, of a file of it, or of what is ``apart`` from the tree."""
+
+    def __init__(self, texts: Iterable[str], apart: str | None) -> None:
+        names = given_names(texts)
+        self._apart = apart
+        self._ids = NamesByBeginning(names)
+        self._whole = next((each for each in names if each.text.partition("@")[0] == apart), None)
+        self._files: dict[str, list[HunkName]] = {}
+        for each in names:
+            _, colon, path = each.text.partition(":")
+            if colon:
+                self._files.setdefault(path.partition("@")[0], []).append(each)
+
+    def of(self, file: ReviewFile, hunk: ReviewHunk) -> HunkName | None:
+        for id in (hunk.id, *hunk.runs):
+            if found := self._ids.of(id):
+                return found[0]
+        for name in self._files.get(file.path, ()):
+            begin = name.text.partition(":")[0]
+            if begin == self._apart or any(given_name(begin).begins(each) for each in hunk.runs):
+                return name
+        return self._whole
+
+
+def refuse_both(
+    accept: Iterable[str], reject: Iterable[str], files: Iterable[ReviewFile], apart: str | None
+) -> None:
+    """Refuse verdicts that contradict each other, before anything comes of either: whichever was
+    done first would take the hunk from the other. Raises `ParseError`."""
+    accepted, rejected = _Verdict(accept, apart), _Verdict(reject, apart)
+    for file in files:
+        for hunk in file.hunks:
+            one, other = accepted.of(file, hunk), rejected.of(file, hunk)
+            if one is not None and other is not None:
+                raise ParseError(
+                    f"{one.text[:80]!r} is accepted and {other.text[:80]!r} rejected: both mean"
+                    f" the hunk {hunk.id}",
+                    hint="say first what is meant of the smaller, and then of what is left of the"
+                    " larger",
+                )
 
 
 def given_names(texts: Iterable[str]) -> list[HunkName]:

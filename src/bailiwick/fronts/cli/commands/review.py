@@ -23,6 +23,7 @@ from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.hunks import show_hunk, terminal_width
 from bailiwick.fronts.cli.output import line, paint, print_json
 from bailiwick.fronts.cli.seats import seated, takes_seat
+from bailiwick.verbs.review.names import refuse_both
 
 if TYPE_CHECKING:
     from bailiwick.paths import ScopedPath
@@ -203,6 +204,7 @@ async def _called(scope: Scope, of: str) -> list[_Seat]:
 async def _review(scopes: dict[str, Scope], options: Options) -> int:
     seats = await _seats(scopes, options.of)
     if options.accept or options.reject:
+        await _refuse_both(seats, options)
         return await _say(seats, options)
     looked = [(seat, *await seat.files()) for seat in seats]
     found = [(seat, file) for seat, files, _ in looked for file in files]
@@ -220,6 +222,14 @@ async def _review(scopes: dict[str, Scope], options: Options) -> int:
                 _show_hunk(hunk, None)
         _show_left(left, is_cut)
     return EXIT_LEFT if left or is_cut else EXIT_OK
+
+
+async def _refuse_both(seats: list[_Seat], options: Options) -> None:
+    """A run is accepted with all that is left of it: so a hunk of it cannot be rejected then."""
+    if options.accept and options.reject:
+        for seat in seats:
+            files, _ = await seat.files()
+            refuse_both(options.accept, options.reject, files, seat.work or seat.fork)
 
 
 async def _say(seats: list[_Seat], options: Options) -> int:

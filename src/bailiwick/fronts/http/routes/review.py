@@ -17,6 +17,7 @@ from bailiwick.scope import Scope
 from bailiwick.scope.front_access import as_called, caller_of
 from bailiwick.scope.lost_answers import lost_verdict
 from bailiwick.state.made_once import FORETOLD
+from bailiwick.verbs.review.names import refuse_both
 from bailiwick.wire import Document, values
 from bailiwick.wire.arguments import Argument, a_flag, a_text, limit
 
@@ -32,7 +33,8 @@ class ReviewBody(Body, frozen=True, kw_only=True):
     what is rejected is given up there. One file of it that was changed in the tree, too, is
     settled by the ``text`` that it becomes, or with ``over`` by what it is apart.
 
-    What is accepted comes first. Where a rejection is refused then, the error tells in its
+    A hunk that both mean, such as one of a run that is accepted, is refused before anything is
+    done. What is accepted comes first. Where a rejection is refused then, the error tells in its
     ``details`` what was ``accepted`` and ``applied``."""
 
     accept: list[str] = []
@@ -73,6 +75,8 @@ async def say(request: Request) -> Document:
     body: ReviewBody = request.body
     _refuse_idle(body)
     scope = await request.scoped()
+    if body.accept and body.reject and not request.was_left:
+        await _refuse_both(scope, body)
     done: ReviewResult | None = None
     if body.accept:
         under = _under_key(scope, request.key, "accept")
@@ -90,6 +94,17 @@ async def say(request: Request) -> Document:
         done = msgspec.structs.replace(taken, accepted=accepted, applied=applied)
     assert done is not None
     return values.REVIEW_RESULT.write(done)
+
+
+async def _refuse_both(scope: Scope, body: ReviewBody) -> None:
+    """A run is accepted with all that is left of it: so a hunk of it cannot be rejected then."""
+    cursor: str | None = None
+    while True:
+        page = await scope.review.queue(work=body.work, fork=body.of_fork, cursor=cursor)
+        refuse_both(body.accept, body.reject, page.files, body.work or body.of_fork)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
 
 
 @contextmanager
