@@ -9,6 +9,7 @@ from typing import Final
 
 from bailiwick.approvals import Approval
 from bailiwick.build.configured import ConfigSource, below
+from bailiwick.config.values import NotifyConfig
 from bailiwick.finishing import in_thread
 from bailiwick.notifiers.desktop import Desktop, lies_in
 from bailiwick.notifiers.outbox import Outbox
@@ -60,6 +61,13 @@ async def open_announcements(
     announcements = Announcements(outboxes)
     desk.announce = announcements.announce
     return announcements
+
+
+def check_webhook_blocking(notify: NotifyConfig, base: str) -> None:
+    """Whether a process that begins with this could tell a webhook. Raises what it would raise."""
+    if notify.url is not None and notify.secret_file is not None:
+        read_address(notify.url)
+        read_secret(below(base, notify.secret_file))
 
 
 def _secret_blocking(file: str, directories: list[str]) -> bytes:

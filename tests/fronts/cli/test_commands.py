@@ -241,6 +241,26 @@ def test_a_configuration_is_checked_without_being_used(tmp_path):
     assert within("policy", "check", "/dev/zero").stderr.startswith("parse_error: ")
 
 
+@pytest.mark.spec("POL-2", "NOTE-1")
+def test_a_webhook_that_a_server_would_refuse_is_found_by_the_check(tmp_path):
+    config, secret = tmp_path / "bailiwick.toml", tmp_path / "secret"
+    config.write_text('[notify]\nurl = "https://example.org/hook"\nsecret_file = "secret"\n')
+
+    def check():
+        return within("policy", "check", config)
+
+    assert check().stderr.startswith("io_error: the secret of the webhook cannot be read")
+    secret.write_text("x" * 32)
+    secret.chmod(0o644)
+    assert check().stderr.startswith("permission_denied: others may read the secret")
+    secret.chmod(0o600)
+    assert check().stdout == "in order: 0 roots, 0 grants, 0 rules\n"
+    secret.write_text("short")
+    assert check().stderr.startswith("parse_error: the secret of a webhook has 16 to 4096 bytes")
+    config.write_text(config.read_text().replace("https://", "https://me:word@"))
+    assert check().stderr.startswith("parse_error: the address of a webhook has neither user")
+
+
 @pytest.mark.spec("CLI-2")
 def test_where_the_configuration_comes_from(place):
     config = place.directory / "bailiwick.toml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import TYPE_CHECKING
 
@@ -119,8 +120,11 @@ def _operation(name: str) -> str:
 
 
 def _check(options: Options) -> int:
+    from bailiwick.build.announcements import check_webhook_blocking
+
     try:
         config = _load(options.file)
+        check_webhook_blocking(config.notify, os.path.dirname(os.path.abspath(options.file)))
     except BailiwickError as error:
         print_error(error, as_json=options.json)
         return EXIT_FAILED
