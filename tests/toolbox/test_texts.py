@@ -1,12 +1,15 @@
 """What a model reads: short text, one pair of tags, and rows that cannot pass for others."""
 
 import hashlib
+import os
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bailiwick
+from bailiwick.errors import PermissionDenied
+from bailiwick.stores.disk import DiskStore
 from bailiwick.toolbox import images_of, text_of
 from bailiwick.toolbox.reads.read_many import shared_out
 from bailiwick.toolbox.untrusted_text import TAG
@@ -201,6 +204,36 @@ async def test_what_a_search_could_not_read_is_named(tmp_path):
         answer = await toolbox(fs).call("grep", {"pattern": "one"})
         assert taken_apart(text_of(answer)) == ("a:1:one", [r"[could not be read: \xff]"])
         assert len(answer["unreadablePaths"]) == 1
+
+
+@pytest.mark.spec("TOOL-4", "TREE-7")
+async def test_a_directory_that_could_not_be_looked_into_is_named(tmp_path, monkeypatch):
+    os.mkdir(bytes(tmp_path) + b"/\xff")
+    for name in ("open", "shut"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.py").touch()
+    descend = DiskStore.descend
+
+    async def descended(self, handle, name):
+        if name == "shut":
+            raise PermissionDenied("permission denied")
+        return await descend(self, handle, name)
+
+    monkeypatch.setattr(DiskStore, "descend", descended)
+    async with bailiwick.open(tmp_path) as fs:
+        box = toolbox(fs)
+        for tool, given, shown in (
+            ("tree", {}, "open/\n a.py\nshut/"), ("glob", {"pattern": "**/*.py"}, "open/a.py"),
+        ):  # fmt: skip
+            answer = await box.call(tool, given)
+            assert sorted(answer["unreadablePaths"]) == ["\\xff", "shut"]
+            *rows, note = text_of(answer).split("\n")
+            assert note == r"[could not be read: shut, \xff]"
+            assert shown in "\n".join(rows)
+        assert "could not" not in text_of(await box.call("tree", {"depth": 1}))
+        assert "could not" not in text_of(await box.call("glob", {"pattern": "open/*"}))
+        grep = await box.call("grep", {"pattern": "none"})
+        assert sorted(grep["unreadablePaths"]) == ["\\xff", "shut"]
 
 
 def printed(texts, context):

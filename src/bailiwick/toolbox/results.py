@@ -82,6 +82,7 @@ class DirectoryListing(ToolResult, frozen=True, kw_only=True):
     entries: list[Listed]
     truncated: bool = False
     omitted_entries: int | None = None
+    unreadable_paths: list[str] = []
     note: str | None = None
 
 
@@ -89,6 +90,7 @@ class Matches(ToolResult, frozen=True, kw_only=True):
     matches: list[str]
     truncated: bool = False
     omitted_matches: int | None = None
+    unreadable_paths: list[str] = []
     note: str | None = None
 
 

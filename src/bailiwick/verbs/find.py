@@ -244,7 +244,7 @@ def _found(
         visited=walk.visited - unseen,
         request_id=call.request_id,
         reason=reason,
-        unreadable=walk.unreadable,
+        unreadable=[*walk.unreadable, *walk.unnamed],
         next_cursor=cursor_at(last.relative_to(base)) if cut and last is not None else None,
     )
 

@@ -354,7 +354,7 @@ class _GrepSearch:
                     look_at = walk.visited + _VISITS_BETWEEN_LOOKS
                     if self._is_late():
                         break
-        self._unreadable.extend(walk.unreadable)
+        self._unreadable += [*walk.unreadable, *walk.unnamed]
         self._unwalked = walk.reason
         return files
 

@@ -10,9 +10,10 @@ import pytest
 import bailiwick as package
 from bailiwick import client
 from bailiwick.build.care import create_volume
-from bailiwick.errors import KINDS
+from bailiwick.errors import KINDS, PermissionDenied
 from bailiwick.fronts.cli.hints import NEXT_STEPS
 from bailiwick.paths import DEPTH_MAX
+from bailiwick.scope import Scope
 from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
 from tests.fronts.cli.places import Typed
 
@@ -103,6 +104,33 @@ def test_tree(place):
     told = place.json("tree", "src")
     assert [entry["name"] for entry in told["entries"]] == ["a.py", "b.py"]
     assert (told["kind"], told["files"], told["truncated"]) == ("tree", 2, False)
+
+
+@pytest.mark.spec("TREE-7")
+def test_a_directory_that_could_not_be_looked_into_is_named(tmp_path, monkeypatch):
+    os.mkdir(bytes(tmp_path) + b"/\xff")
+    for name in ("open", "shut"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").touch()
+    listed = Scope.list
+
+    async def shut(self, path=".", **more):
+        if str(path) == "shut":
+            raise PermissionDenied("permission denied", path="shut")
+        return await listed(self, path, **more)
+
+    monkeypatch.setattr(Scope, "list", shut)
+    typed = Typed(tmp_path)
+    done = typed("tree")
+    assert done.returncode == 0
+    assert "3 directories, 1 files\n" in done.stdout
+    assert sorted(done.stderr.splitlines()) == [
+        r"note: \xff could not be looked into", "note: shut could not be looked into",
+    ]  # fmt: skip
+    assert sorted(typed.json("tree")["unreadable"]) == [r"\xff", "shut"]
+    assert typed.json("tree", "--depth", "1")["unreadable"] == []
+    assert typed.refused("tree", "shut") == "permission_denied"
+    assert typed("find").stderr == "note: \\xff could not be looked into\n"
 
 
 @pytest.mark.spec("CLI-1", "TREE-10")

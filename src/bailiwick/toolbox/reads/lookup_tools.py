@@ -92,6 +92,7 @@ async def tree(bench: Bench, asked: arguments.TreeArguments) -> Answered:
         entries=[_listed(entry) for entry in shown],
         truncated=is_cut,
         omitted_entries=max(omitted, 1) if is_cut else None,
+        unreadable_paths=[str(path) for path in found.unreadable[:_SKIPPED_MAX]],
         note=None if omitted else found.reason,
     )
 
@@ -100,7 +101,7 @@ async def tree(bench: Bench, asked: arguments.TreeArguments) -> Answered:
         rows = list(tree_rows(shown, top)) or ["[empty]"]
         if omitted:
             rows.append(_cut_row(f"at least {omitted} entries", bench.advise(NARROW_TREE)))
-        return "\n".join([*rows, *_noted(result.note)])
+        return "\n".join([*rows, *_not_read(found.unreadable), *_noted(result.note)])
 
     return Answered(result, text)
 
@@ -163,6 +164,7 @@ async def glob(bench: Bench, asked: arguments.GlobArguments) -> Answered:
         matches=shown,
         truncated=is_cut,
         omitted_matches=omitted if is_cut else None,
+        unreadable_paths=[str(path) for path in found.unreadable[:_SKIPPED_MAX]],
         note=None if found.omitted else found.reason,
     )
 
@@ -170,7 +172,7 @@ async def glob(bench: Bench, asked: arguments.GlobArguments) -> Answered:
         rows = [path_row(path) for path in shown] or ["[no matches]"]
         if omitted:
             rows.append(_cut_row(f"at least {omitted} matches", bench.advise(NARROW_GLOB)))
-        return "\n".join([*rows, *_noted(result.note)])
+        return "\n".join([*rows, *_not_read(found.unreadable), *_noted(result.note)])
 
     return Answered(result, text)
 
@@ -250,11 +252,15 @@ def _not_searched(bench: Bench, found: GrepResult) -> list[str]:
         )
     if found.withheld:
         said.append(f"[withheld: {_named(found.withheld)}]")
-    if found.unreadable:
-        said.append(f"[could not be read: {_named(found.unreadable)}]")
+    said += _not_read(found.unreadable)
     if found.skipped_binary_paths:
         said.append(f"[binary, not searched: {len(found.skipped_binary_paths)} files]")
     return said
+
+
+def _not_read(paths: Sequence[str]) -> list[str]:
+    """A row about what nobody could look into, in which there may be more."""
+    return [f"[could not be read: {_named(paths)}]"] if paths else []
 
 
 def _named(paths: Sequence[str]) -> str:

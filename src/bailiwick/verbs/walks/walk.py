@@ -114,6 +114,8 @@ class Walk:
         self._refusal: BailiwickError | None = None
         self.stopped = False
         self.unreadable: list[ScopedPath] = []
+        self.unnamed: list[ScopedPath] = []
+        """Directories whose names are no text: nobody can name what lies in them."""
 
     def visits(self, top: Handle) -> AsyncGenerator[Visit, None]:
         """Everything beneath ``top``, which stays the caller's to close."""
@@ -223,8 +225,6 @@ class Walk:
         return Visit(path, child, level.handle, ignored, refused)
 
     async def _descend(self, level: _WalkedLevel, visit: Visit, depth: int) -> _WalkedLevel | None:
-        if not visit.child.addressable:
-            return None
         if self._may_enter is not None and not self._may_enter(visit.path):
             return None
         if visit.refused:
@@ -234,6 +234,9 @@ class Walk:
             if not self._depth_asked:
                 self.reason = f"the walk does not go deeper than {self._depth_max} levels"
                 self.too_deep = visit.path
+            return None
+        if not visit.child.addressable:
+            self.unnamed.append(visit.path)
             return None
         try:
             handle = await self._call.store.descend(visit.directory, visit.child.name)

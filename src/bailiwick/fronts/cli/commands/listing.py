@@ -6,7 +6,14 @@ import sys
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, cast
 
-from bailiwick.errors import escape_for_display
+from bailiwick.errors import (
+    NotADirectory,
+    PathNotFound,
+    PermissionDenied,
+    PolicyDenied,
+    SymlinkEscape,
+    escape_for_display,
+)
 from bailiwick.fronts.cli import EXIT_OK, documents
 from bailiwick.fronts.cli.arguments import Parser, whole_number
 from bailiwick.fronts.cli.authority_session import Options
@@ -29,6 +36,10 @@ if TYPE_CHECKING:
 _COLOURS = {"directory": "blue", "symlink": "cyan", "other": "yellow"}
 _LETTERS = {"file": "-", "directory": "d", "symlink": "l", "other": "?"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+_UNREADABLE = (NotADirectory, PathNotFound, PermissionDenied, PolicyDenied, SymlinkEscape)
+"""What a directory beneath may be, also one that is gone by now, while the rest of a tree is still
+a true answer."""
 
 TREE_ENTRIES_MAX = 10_000
 """What a person may still scroll through; more is cut, and said so."""
@@ -135,6 +146,7 @@ async def _tree(scope: Scope, options: Options) -> int:
             "kind": "tree", "path": options.path, "entries": rows,
             "truncated": drawing.cut is not None,
             "directories": drawing.directories, "files": drawing.files,
+            "unreadable": drawing.unreadable,
         })  # fmt: skip
         return EXIT_OK
     line(paint(escape_for_display(options.path), "blue"))
@@ -143,6 +155,8 @@ async def _tree(scope: Scope, options: Options) -> int:
     line(f"{drawing.directories} directories, {drawing.files} files")
     if drawing.cut:
         sys.stderr.write(f"note: {drawing.cut}\n")
+    for path in drawing.unreadable:
+        sys.stderr.write(f"note: {escape_for_display(path)} could not be looked into\n")
     return EXIT_OK
 
 
@@ -155,24 +169,33 @@ class _Tree:
         self._left = self._shown_max = options.limit
         self._more = as_of(options)
         self.files = self.directories = 0
+        self.unreadable: list[str] = []
+        """Directories that are shown, and not what lies in them."""
         self._cut_after = self._too_deep = False
 
     async def rows(self, path: str, depth: int | None) -> list[dict[str, Any]]:
         """What lies beneath a path, depth first, as far as that many entries go."""
         top: list[dict[str, Any]] = []
-        levels = [(children(self._scope, path, **self._more), top)]
+        levels = [(path, children(self._scope, path, **self._more), top)]
         try:
             while levels and not self._cut_after:
-                entries, rows = levels[-1]
-                entry = await anext(entries, None)
+                directory, entries, rows = levels[-1]
+                try:
+                    entry = await anext(entries, None)
+                except _UNREADABLE:
+                    if len(levels) == 1:
+                        raise
+                    self.unreadable.append(directory)
+                    entry = None
                 if entry is None:
                     levels.pop()
                 elif self._all or not entry.ignored:
                     below = self._add(entry, rows, depth is None or len(levels) < depth)
                     if below is not None:
-                        levels.append((children(self._scope, entry.path, **self._more), below))
+                        beneath = children(self._scope, entry.path, **self._more)
+                        levels.append((entry.path, beneath, below))
         finally:
-            for entries, _ in levels:
+            for _, entries, _ in levels:
                 await entries.aclose()
         return top
 
@@ -190,7 +213,10 @@ class _Tree:
             self.files += 1
             return None
         self.directories += 1
-        if not entry.addressable or not goes_on:
+        if not goes_on:
+            return None
+        if not entry.addressable:
+            self.unreadable.append(entry.path)
             return None
         if entry.path.levels >= DEPTH_MAX:
             self._too_deep = True
