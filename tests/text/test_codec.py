@@ -144,6 +144,29 @@ def test_naming_an_encoding_does_not_make_a_binary_file_text():
 
 
 @pytest.mark.spec("READ-5")
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ["a\r\n", "grün, 5 €\n" * 1_000])
+def test_what_looks_like_utf16_without_a_mark_is_refused_with_the_name_that_reads_it(
+    text, encoding
+):
+    data = text.encode(encoding)
+    with pytest.raises(BinaryFile) as caught:
+        decode(data)
+    assert caught.value.hint == f'if it is text, name its encoding: encoding="{encoding}"'
+    assert decode(data, caught.value.details["likely_encoding"]).text == text
+
+
+@pytest.mark.spec("READ-5")
+@pytest.mark.parametrize(
+    "data", [b"\x89PNG\0\0\0\rIHDR", bytes(64), b"\1\0\2\0\3\0", b"a\0b", b"\0"]
+)
+def test_what_does_not_look_like_utf16_is_binary(data):
+    with pytest.raises(BinaryFile) as caught:
+        decode(data)
+    assert (caught.value.hint, caught.value.details) == ("read it as bytes", {})
+
+
+@pytest.mark.spec("READ-5")
 def test_utf16_without_byte_order_needs_a_mark():
     assert decode("ab".encode("utf-16"), "utf-16") == Decoded("ab", "utf-16-le", True)
     assert decode(b"\xfe\xff\0a", "utf-16") == Decoded("a", "utf-16-be", True)

@@ -229,6 +229,14 @@ async def the_wrong_encoding(w):
     await w.model.does("read_file", path=w.names.other, encoding="latin-1")
 
 
+@follows(hints.NAME_THIS_ENCODING)
+async def utf_16_by_its_name(w):
+    await w.fs.write_bytes(w.names.other, "grün\n".encode("utf-16-be"))
+    filled = await w.model.meets(w.hint, "read_file", path=w.names.other)
+    encoding = filled["likely"]
+    assert "grün" in await w.model.does("read_file", path=w.names.other, encoding=encoding)
+
+
 @follows(hints.NAME_THE_ENCODING)
 async def an_old_encoding(w):
     await w.fs.write_bytes(w.names.other, f"grün\n{len(w.names.word)}\n".encode("latin-1"))

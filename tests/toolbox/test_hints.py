@@ -29,7 +29,7 @@ def arguments_of(operation):
 def test_a_hint_names_only_what_there_is(operation, kind, hint):
     named = set(hints.TOOL_IN_HINT.findall(hint.text)) & OPERATIONS.keys()
     filled = set(hints.TOOL_IN_HINT.findall(hint.text)) - OPERATIONS.keys()
-    assert filled <= {"next_line", "cursor", "names"}
+    assert filled <= {"next_line", "cursor", "names", "likely"}
     known = set().union(
         *(arguments_of(each) for each in (*named, *([operation] if operation else [])))
     )

@@ -20,6 +20,7 @@ from bailiwick.text.sniff import (
     TEXT_PROBE_BYTES,
     byte_order_mark,
     has_binary_bytes,
+    unmarked_utf_16,
 )
 
 # Python's own modules for encodings of text in which a line feed is always the same bytes and no
@@ -97,7 +98,7 @@ def decode(data: bytes, encoding: str | None = None) -> Decoded:
     if encoding is None and data.isascii():
         # No mark is ASCII, and ASCII is UTF-8: most files need nothing else.
         if has_binary_bytes(data[:TEXT_PROBE_BYTES]):
-            raise _looks_binary()
+            raise _looks_binary(data)
         return Decoded(data.decode("ascii"), "utf-8", False)
     found, mark_bytes = detect(data[:TEXT_PROBE_BYTES], encoding)
     text = decode_exactly(data[mark_bytes:] if mark_bytes else data, found)
@@ -117,7 +118,7 @@ def detect(prefix: bytes, encoding: str | None) -> tuple[str, int]:
         if marked is not None:
             return marked
         if has_binary_bytes(prefix):
-            raise _looks_binary()
+            raise _looks_binary(prefix)
         return "utf-8", 0
     found = canonical_encoding(encoding)
     if found in ("utf-16", "utf-32"):
@@ -127,7 +128,7 @@ def detect(prefix: bytes, encoding: str | None) -> tuple[str, int]:
     mark = BYTE_ORDER_MARKS.get(found)
     mark_bytes = len(mark) if mark is not None and prefix.startswith(mark) else 0
     if not mark_bytes and code_unit_bytes(found) == 1 and has_binary_bytes(prefix):
-        raise _looks_binary()
+        raise _looks_binary(prefix)
     return found, mark_bytes
 
 
@@ -198,8 +199,15 @@ def not_text_in(encoding: str, position: int | None) -> BinaryFile:
     )
 
 
-def _looks_binary() -> BinaryFile:
-    return BinaryFile("the file is binary", hint="read it as bytes")
+def _looks_binary(prefix: bytes) -> BinaryFile:
+    likely = unmarked_utf_16(prefix)
+    if likely is None:
+        return BinaryFile("the file is binary", hint="read it as bytes")
+    return BinaryFile(
+        f"the file is binary, or {likely} text without a byte order mark",
+        hint=f'if it is text, name its encoding: encoding="{likely}"',
+        details={"likely_encoding": likely},
+    )
 
 
 def encode(text: str, encoding: str = "utf-8", bom: bool = False) -> bytes:

@@ -59,6 +59,23 @@ def has_binary_bytes(probe: bytes) -> bool:
     return controls * whole > len(probe) * part
 
 
+def unmarked_utf_16(prefix: bytes) -> str | None:
+    """The UTF-16 that what looks binary may be text in, without the mark that would say so.
+
+    In most letters of most texts one byte of two is NUL, always the same one, and the other never
+    is. That is a guess, good for advice and nothing else.
+    """
+    probe = prefix[:TEXT_PROBE_BYTES]
+    if len(probe) % 2:
+        return None
+    for encoding, nulls, letters in (
+        ("utf-16-le", probe[1::2], probe[::2]), ("utf-16-be", probe[::2], probe[1::2]),
+    ):  # fmt: skip
+        if 2 * nulls.count(0) > len(nulls) and not has_binary_bytes(letters):
+            return encoding
+    return None
+
+
 def is_binary_search(prefix: bytes) -> bool:
     """Tell whether a search skips the file: a NUL in the first 8192 bytes."""
     return 0 in prefix[:SEARCH_PROBE_BYTES]

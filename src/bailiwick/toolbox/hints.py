@@ -162,6 +162,7 @@ NOTHING_TO_COMPARE: Final = Hint("{history} shows all there is", "there is nothi
 WHICH_VERSIONS: Final = Hint("{history} tells which versions there are", "leave `version` out")
 A_FILE: Final = Hint("this is a file: {read_file} reads it", "this is a file")
 NAME_THE_ENCODING: Final = Hint("if it is text, name its `encoding`, such as latin-1")
+NAME_THIS_ENCODING: Final = Hint("if it is text, name its `encoding`: {likely}")
 LOOK_BY_COMMAND: Final = Hint("{run_command} may look into it", "only this can be told of it")
 GO_ON_AT_LINE: Final = Hint("go on with `line` {next_line}")
 GO_ON_BY_CURSOR: Final = Hint("go on with `cursor` {cursor}")
@@ -178,7 +179,8 @@ GO_ON_IN_HISTORY: Final = Hint("go on with `cursor` {cursor}")
 
 ALONE: Final[dict[str, tuple[Hint, ...]]] = {
     "read_file": (
-        NAME_THE_ENCODING, LOOK_BY_COMMAND, GO_ON_AT_LINE, GO_ON_BY_CURSOR, READ_ALONE,
+        NAME_THE_ENCODING, NAME_THIS_ENCODING, LOOK_BY_COMMAND, GO_ON_AT_LINE, GO_ON_BY_CURSOR,
+        READ_ALONE,
     ),
     "grep": (NARROW_GREP, RAISE_FILE_SIZE, READ_THE_LINE),
     "glob": (NARROW_GLOB,),

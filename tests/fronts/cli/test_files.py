@@ -90,6 +90,14 @@ def test_a_place_that_is_typed_as_a_path_is_told_from_one(place, typed):
     assert "name it with -p" in told.stderr
 
 
+@pytest.mark.spec("CLI-2", "READ-5")
+def test_a_text_without_a_mark_is_told_with_what_reads_it(place):
+    place.fill({"u": "grün\n".encode("utf-16-le")})
+    told = place("cat", "u", "--line", "1")
+    assert told.returncode == 1
+    assert "hint: if it is text: `bailiwick cat FILE | iconv -f utf-16-le -t utf-8`" in told.stderr
+
+
 @pytest.mark.spec("CLI-1")
 def test_tree(place):
     assert place.ok("tree").splitlines() == [

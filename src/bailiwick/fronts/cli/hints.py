@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from bailiwick.errors import BailiwickError
+
 _PLACE_LIKE = re.compile(r"(?:sqlite|memory|https?|file|postgres(?:ql)?):").match
 
 NEXT_STEPS: dict[str, str] = {
@@ -53,8 +55,12 @@ NEXT_STEPS: dict[str, str] = {
 }
 
 
-def next_step(kind: str, hint: str | None, path: str | None = None) -> str:
+def next_step(error: BailiwickError) -> str:
     """What to do next: what the error itself says, or what helps with errors of its kind."""
+    kind, hint, path = error.kind, error.hint, error.path
+    likely = error.details.get("likely_encoding")
+    if likely is not None:  # no command takes an encoding
+        return f"if it is text: `bailiwick cat FILE | iconv -f {likely} -t utf-8`"
     if hint is None and kind == "path_not_found" and path is not None and _PLACE_LIKE(path):
         return "that looks like a place, not like a path in one: name it with -p"
     return hint or NEXT_STEPS[kind]

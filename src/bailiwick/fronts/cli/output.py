@@ -118,7 +118,7 @@ def print_error(error: BailiwickError, *, as_json: bool) -> None:
     sys.stderr.write(f"{kind}: {where}{escape_for_display(error.message)}\n")
     if error.decided_by:
         sys.stderr.write(f"decided by: {escape_for_display(error.decided_by)}\n")
-    hint = next_step(error.kind, error.hint, error.path)
+    hint = next_step(error)
     sys.stderr.write(f"hint: {escape_for_display(hint)}\n")
 
 
@@ -131,7 +131,7 @@ def error_document(error: BailiwickError) -> dict[str, Any]:
         "retryable": error.retryable,
     }
     optional = {
-        "hint": next_step(error.kind, error.hint, error.path), "path": error.path,
+        "hint": next_step(error), "path": error.path,
         "decidedBy": error.decided_by, "requestId": error.request_id,
         "details": plain(error.details) or None,
     }  # fmt: skip

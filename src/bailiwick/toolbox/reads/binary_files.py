@@ -11,7 +11,12 @@ from bailiwick.text.mime import BINARY, PLAIN, by_content, by_name
 from bailiwick.text.sniff import TEXT_PROBE_BYTES
 from bailiwick.toolbox.answer import Answered, Image
 from bailiwick.toolbox.bench import Bench
-from bailiwick.toolbox.hints import LOOK_BY_COMMAND, NAME_THE_ENCODING, Advice
+from bailiwick.toolbox.hints import (
+    LOOK_BY_COMMAND,
+    NAME_THE_ENCODING,
+    NAME_THIS_ENCODING,
+    Advice,
+)
 from bailiwick.toolbox.results import FilePart, FileRead
 
 PICTURES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
@@ -64,8 +69,11 @@ async def no_text(bench: Bench, path: str, error: BinaryFile, image_bytes_max: i
         kind = by_name(str(beginning.path).rpartition("/")[2]) or BINARY
     # Bytes that no text holds are one thing, a text in another encoding is another.
     hint = NAME_THE_ENCODING if "encoding" in error.details else LOOK_BY_COMMAND
+    likely = error.details.get("likely_encoding")
+    if likely is not None:
+        hint = NAME_THIS_ENCODING
     sha256 = await _hash(bench, path, size)
-    return NoText(path, kind, size, sha256, bench.advise(hint), None)
+    return NoText(path, kind, size, sha256, bench.advise(hint, likely=likely), None)
 
 
 async def _hash(bench: Bench, path: str, size: int) -> str | None:
