@@ -16,6 +16,7 @@ from bailiwick.fronts.http.transport.sockets import bind
 from bailiwick.grant import User
 from bailiwick.testing.front_contract import CASES, CONFIG, ROOT, SUBJECT, Wrote, story_house
 from tests.fronts.cli.places import Typed
+from tests.fronts.trust import trusted
 
 ACCESS = {"read", "list", "metadata", "write", "delete", "move"}
 
@@ -125,7 +126,9 @@ async def served(house):
 async def http(house):
     async with served(house) as (url, secret):
         shown = {"authorization": f"Bearer {secret}"}
-        async with httpx.AsyncClient(base_url=url, headers=shown, timeout=120) as client:
+        async with httpx.AsyncClient(
+            base_url=url, headers=shown, timeout=120, verify=trusted()
+        ) as client:
             yield HttpFront(client)
 
 

@@ -33,6 +33,7 @@ from bailiwick.fronts.tools.openai_agents import AgentTools
 from bailiwick.fronts.tools.pydantic_ai import BailiwickToolset
 from bailiwick.grant import AgentRun
 from tests.fronts.mcp.clients import ENVELOPE, served, token_for
+from tests.fronts.trust import trusted
 from tests.hostile import claude_workspaces
 from tests.hostile.attack import FAMILIES, Family, Ground, attacked, run_cell
 from tests.hostile.controls import run_control
@@ -160,7 +161,7 @@ class TryMcpOverHttp(TryAdapter):
                 }  # fmt: skip
                 async with (
                     served(authority) as self.url,
-                    httpx2.AsyncClient(headers=headers, timeout=120) as self.http,
+                    httpx2.AsyncClient(headers=headers, timeout=120, verify=trusted()) as self.http,
                 ):
                     yield
 

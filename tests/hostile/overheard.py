@@ -18,6 +18,7 @@ from bailiwick.build.governed import Authority
 from bailiwick.grant import AgentRun, parse_subject
 from tests.fronts.http.serving import PERSON, serving
 from tests.fronts.mcp.clients import served
+from tests.fronts.trust import trusted
 
 ROOT = "workspace:demo"
 ALL = ("read", "write", "list", "delete", "move", "metadata")
@@ -50,7 +51,7 @@ class _Served:
 
     async def client(self, secret: str) -> httpx.AsyncClient:
         shown = {"authorization": f"Bearer {secret}"}
-        client = httpx.AsyncClient(base_url=self._url, headers=shown, timeout=60)
+        client = httpx.AsyncClient(base_url=self._url, headers=shown, timeout=60, verify=trusted())
         return await self.stack.enter_async_context(client)
 
     async def token(self, name: str, subject: str, grant_id: str | None = None) -> str:

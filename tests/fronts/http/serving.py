@@ -14,6 +14,7 @@ from bailiwick.fronts.http.settings import ServerSettings
 from bailiwick.fronts.http.transport.server import Server, configure
 from bailiwick.fronts.http.transport.sockets import bind
 from bailiwick.grant import User
+from tests.fronts.trust import trusted
 from tests.waiting import until
 
 PERSON = User("local")
@@ -76,7 +77,9 @@ class House:
         shown = self.token if token is None else token
         if shown:
             headers["authorization"] = f"Bearer {shown}"
-        client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=120)
+        client = httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=120, verify=trusted()
+        )
         self._clients.append(client)
         return client
 

@@ -18,6 +18,7 @@ import uvloop
 from bailiwick.errors import IoError
 from bailiwick.fronts.http.transport import sockets
 from tests.fronts.http.serving import check_error, serving
+from tests.fronts.trust import trusted
 from tests.processes import children_of, in_a_group
 from tests.waiting import PATIENCE_S, until_blocking
 
@@ -54,7 +55,7 @@ def process(tmp_path, *arguments, code=0, before=None, command=None, **env):
 
 def client(told, token=None):
     shown = {"authorization": f"Bearer {token or told['token']}"}
-    return httpx.Client(base_url=told["url"], headers=shown, timeout=120)
+    return httpx.Client(base_url=told["url"], headers=shown, timeout=120, verify=trusted())
 
 
 def run(tmp_path, *arguments, **env):
@@ -107,7 +108,7 @@ def test_a_directory_is_served_with_a_token_and_a_link(tmp_path):
             assert person.get("/roots/workspace/docs/file?path=a").json()["content"] == "2"
             # What its owner named on the command line is trusted.
             assert person.put("/file/raw?path=b", content=b"b").status_code == 201
-        with httpx.Client() as browser:
+        with httpx.Client(verify=trusted()) as browser:
             opened = browser.get(told["console"])
             assert opened.status_code == 303
             key = opened.headers["location"].removeprefix("/#session=")

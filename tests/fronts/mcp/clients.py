@@ -18,6 +18,7 @@ from bailiwick.fronts.http.settings import ServerSettings
 from bailiwick.fronts.http.transport.server import Server, configure
 from bailiwick.fronts.http.transport.sockets import bind
 from bailiwick.grant import User
+from tests.fronts.trust import trusted
 
 HANDSHAKE = {
     "protocolVersion": "2025-11-25",
@@ -137,7 +138,7 @@ async def over_http(url, secret, mode="auto", structured=True, **handlers):
     """The official client, speaking with a server that is there."""
     shown = {} if secret is None else {"authorization": f"Bearer {secret}"}
     async with (
-        httpx2.AsyncClient(headers=shown, timeout=120) as http,
+        httpx2.AsyncClient(headers=shown, timeout=120, verify=trusted()) as http,
         Client(
             streamable_http_client(
                 f"{url}/mcp{'?structured=true' if structured else ''}", http_client=http

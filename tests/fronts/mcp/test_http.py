@@ -15,6 +15,7 @@ from bailiwick.fronts.http.transport.event_loop import new_event_loop
 from bailiwick.grant import AgentRun, User
 from bailiwick.model import MiB
 from tests.fronts.mcp.clients import ENVELOPE, HANDSHAKE, over_http, served, token_for, told
+from tests.fronts.trust import trusted
 
 AGENT = AgentRun("test", "1")
 MODERN = {
@@ -106,7 +107,7 @@ async def test_without_a_token_it_is_only_read(tmp_path):
         async with over_http(url, None) as client:
             assert await names_of(client) == {"read_file", "ls", "glob", "grep", "stat", "tree"}
         secret = await token_for(authority, User("local"))
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(verify=trusted()) as http:
             refused = await http.post(f"{url}/mcp", json={})
             assert (refused.status_code, refused.json()["errorKind"]) == (401, "unauthenticated")
             assert refused.headers["cache-control"] == "no-store"
@@ -129,7 +130,9 @@ async def test_a_server_that_only_reads_offers_nothing_else(tmp_path):
 async def test_an_agent_without_a_grant_is_told_so(tmp_path):
     async with two_roots(tmp_path) as authority, served(authority) as url:
         secret = await token_for(authority, AGENT)
-        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {secret}"}) as http:
+        async with httpx2.AsyncClient(
+            headers={"authorization": f"Bearer {secret}"}, verify=trusted()
+        ) as http:
             refused = await http.post(f"{url}/mcp", json={})
         assert (refused.status_code, refused.json()["errorKind"]) == (403, "missing_access")
 
@@ -139,7 +142,7 @@ async def test_hosts_and_origins_of_others_are_refused(tmp_path):
     async with (
         two_roots(tmp_path) as authority,
         served(authority) as url,
-        httpx2.AsyncClient() as http,
+        httpx2.AsyncClient(verify=trusted()) as http,
     ):
         for header in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
             assert (await http.post(f"{url}/mcp", json={}, headers=header)).status_code == 403
@@ -155,7 +158,7 @@ async def test_the_session_of_another_is_not_there(tmp_path):
                 "accept": "application/json, text/event-stream",
             }
         asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(verify=trusted()) as http:
             opened = await http.post(f"{url}/mcp", json=asked, headers=shown[User("ann")])
             session = {"mcp-session-id": opened.headers["mcp-session-id"]}
             listed = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
@@ -173,7 +176,7 @@ async def test_large_and_wrong_bodies_are_answered(tmp_path):
         params = {"name": "write_file", "arguments": given, "_meta": ENVELOPE}
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         named = {"mcp-method": "tools/call", "mcp-name": "write_file"}
-        async with httpx2.AsyncClient(headers=shown, timeout=120) as http:
+        async with httpx2.AsyncClient(headers=shown, timeout=120, verify=trusted()) as http:
             got = await http.post(f"{url}/mcp", content=json.dumps(asked), headers=named)
             assert "file_too_large" in got.text
             assert got.headers["x-content-type-options"] == "nosniff"

@@ -15,6 +15,7 @@ from bailiwick.fronts.mcp.addresses import TEMPLATE
 from bailiwick.grant import AgentRun, User
 from bailiwick.model import MiB
 from tests.fronts.mcp.clients import HANDSHAKE, over_http, served, token_for, told
+from tests.fronts.trust import trusted
 
 ANN, BOB = AgentRun("ann", "1"), AgentRun("bob", "1")
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
@@ -54,7 +55,7 @@ async def opened(http, url, secret):
 @pytest.mark.spec("HTTP-2", "MCP-1")
 async def test_a_session_is_nobodys_but_who_began_it(tmp_path):
     """Neither used, nor followed, nor ended; and who has no token learns no more than that."""
-    async with house(tmp_path) as (_, url, secrets), httpx2.AsyncClient() as http:
+    async with house(tmp_path) as (_, url, secrets), httpx2.AsyncClient(verify=trusted()) as http:
         session = {"mcp-session-id": await opened(http, url, secrets[ANN])}
         for headers, status in (
             (shown(secrets[BOB], **session), 404),
@@ -79,7 +80,7 @@ async def test_a_session_is_nobodys_but_who_began_it(tmp_path):
     ids=str,
 )  # fmt: skip
 async def test_a_page_from_elsewhere_gets_nothing_even_with_a_token(tmp_path, page):
-    async with house(tmp_path) as (_, url, secrets), httpx2.AsyncClient() as http:
+    async with house(tmp_path) as (_, url, secrets), httpx2.AsyncClient(verify=trusted()) as http:
         session = {"mcp-session-id": await opened(http, url, secrets[ANN])}
         headers = shown(secrets[ANN], **session, **page)
         assert (await http.post(f"{url}/mcp", json=LIST, headers=headers)).status_code == 403
@@ -95,7 +96,10 @@ async def test_a_message_that_does_not_say_how_long_it_is_ends_too(tmp_path):
         for _ in range(40):
             yield b"x" * MiB
 
-    async with house(tmp_path) as (_, url, secrets), httpx2.AsyncClient(timeout=120) as http:
+    async with (
+        house(tmp_path) as (_, url, secrets),
+        httpx2.AsyncClient(timeout=120, verify=trusted()) as http,
+    ):
         headers = shown(secrets[ANN], **{"content-type": "application/json"})
         with contextlib.suppress(httpx2.WriteError, httpx2.ReadError):
             got = await http.post(f"{url}/mcp", content=without_end(), headers=headers)
@@ -182,7 +186,10 @@ async def test_a_grant_that_is_taken_back_bites_at_the_next_call(tmp_path, mode)
 @pytest.mark.spec("HTTP-12")
 async def test_who_delegates_to_itself_has_no_more_sessions(tmp_path, monkeypatch):
     monkeypatch.setattr(mounting, "SESSIONS_PER_SUBJECT_MAX", 2)
-    async with house(tmp_path) as (authority, url, secrets), httpx2.AsyncClient() as http:
+    async with (
+        house(tmp_path) as (authority, url, secrets),
+        httpx2.AsyncClient(verify=trusted()) as http,
+    ):
         scope = await authority.request_root(ANN, "workspace:one", {"read", "list"}, "test")
         heirs = []
         for number, heir in enumerate((ANN, AgentRun("carl", "1"))):

@@ -10,6 +10,7 @@ from bailiwick.build.governed import Authority
 from bailiwick.grant import User
 from tests.fronts.http.serving import asking_config
 from tests.fronts.mcp.clients import ENVELOPE, served, token_for
+from tests.fronts.trust import trusted
 from tests.postgres_proxy import ProxyThread
 from tests.waiting import until
 
@@ -37,7 +38,10 @@ async def slow_volume(postgres, tmp_path):
         )
         async with Authority.from_config(file, str(tmp_path / "state")) as authority:
             headers = {**MODERN, "authorization": await bearer(authority)}
-            async with served(authority) as url, httpx2.AsyncClient(timeout=120) as http:
+            async with (
+                served(authority) as url,
+                httpx2.AsyncClient(timeout=120, verify=trusted()) as http,
+            ):
 
                 async def write():
                     """What is answered, within the fifteen seconds."""

@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from bailiwick.build.governed import Authority
 from bailiwick.grant import User
 from tests.fronts.mcp.clients import served, token_for
+from tests.fronts.trust import trusted
 
 PAGE = Path(__file__).parents[3] / "docs" / "mcp.md"
 BLOCK = re.compile(r"^```(json|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -101,7 +102,7 @@ async def connected(server, project):
         }
         async with (
             served(authority) as url,
-            httpx2.AsyncClient(headers=shown, timeout=120) as http,
+            httpx2.AsyncClient(headers=shown, timeout=120, verify=trusted()) as http,
             Client(
                 streamable_http_client(
                     filled(server["url"], {"http://127.0.0.1:4180": url}), http_client=http

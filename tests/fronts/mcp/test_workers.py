@@ -15,6 +15,7 @@ from mcp_types import ElicitResult
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from tests.fronts.mcp.clients import told
+from tests.fronts.trust import trusted
 from tests.processes import in_a_group
 from tests.waiting import PATIENCE_S, loop_turns
 
@@ -62,7 +63,7 @@ async def client_of(house, mode, **handlers):
     limits = httpx2.Limits(max_keepalive_connections=0)
     place = f"{house['url']}/mcp?structured=true"
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=120, limits=limits) as http,
+        httpx2.AsyncClient(headers=headers, timeout=120, limits=limits, verify=trusted()) as http,
         Client(streamable_http_client(place, http_client=http), mode=mode, **handlers) as client,
     ):
         yield client
