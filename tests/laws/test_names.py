@@ -4,11 +4,12 @@ What each list lets pass is there for a reason; an entry that nobody needs any m
 """
 
 import ast
+import functools
 from collections import defaultdict
 
 import pytest
 
-from tests.laws.repository import ROOT, parse, python_files
+from tests.laws.repository import ROOT, parse, parse_those_with, python_files
 
 MODULES_SIDE_BY_SIDE_MAX = 24
 """About what is taken in at a glance. A folder that grows past it gets rooms."""
@@ -31,6 +32,9 @@ SHARED_CLASSES: dict[str, str] = {
     "Limits": "the limits that a server tells, by their name in openapi.json; and those of a root",
 }
 
+LEANING = "The same"
+"""How a docstring begins that says no more than that something else is like it."""
+
 
 def gerunds(root):
     """The modules that are named by what they are doing."""
@@ -40,6 +44,7 @@ def gerunds(root):
             yield str(path.relative_to(root))
 
 
+@functools.cache
 def definitions(root):
     """Every class that is defined, by its name, with the files it is defined in."""
     found = defaultdict(list)
@@ -62,7 +67,7 @@ def leaning(tree):
     """The lines of docstrings that say no more than 'the same' as something else."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(tree):
-        if isinstance(node, documented) and (ast.get_docstring(node) or "").startswith("The same"):
+        if isinstance(node, documented) and (ast.get_docstring(node) or "").startswith(LEANING):
             yield node.body[0].lineno
 
 
@@ -92,8 +97,8 @@ def test_a_class_name_means_one_thing():
 def test_a_docstring_stands_by_itself():
     found = [
         f"{path.relative_to(ROOT)}:{line}"
-        for path in python_files("src")
-        for line in leaning(parse(path))
+        for path, tree in parse_those_with(LEANING, python_files("src"))
+        for line in leaning(tree)
     ]
     assert found == []
 
