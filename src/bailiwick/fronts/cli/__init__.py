@@ -125,7 +125,10 @@ Every command takes --json. Exit codes: 0 done, 1 refused or failed, 2 wrong usa
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the answer is the exit code."""
+    """Run one command; the answer is the exit code. Without ``arguments`` they are those of the
+    process, which is for this command alone."""
+    if arguments is None:
+        _put_off_collecting()
     _stand_in_for_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     before = _taken_before(given)
@@ -143,6 +146,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # They go to the end, where an action such as `fork list` takes them too.
     end = rest.index("--") if "--" in rest else len(rest)
     return _run(name, rest[:end] + before + rest[end:])
+
+
+def _put_off_collecting() -> None:
+    """What is loaded stays to the end, and goes with the process. To look for garbage in it while
+    it is loaded, and once more when the interpreter ends, is a quarter of what it takes to start a
+    server and to stop it."""
+    import atexit
+    import gc
+
+    gc.disable()
+    atexit.register(gc.freeze)
+
+
+def _collect_from_here() -> None:
+    import gc
+
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _stand_in_for_closed_streams() -> None:
@@ -202,7 +224,9 @@ def _run(name: str, arguments: list[str]) -> int:
         reconfigure = getattr(sys.stdout, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-        code = command(name)(arguments)
+        run = command(name)
+        _collect_from_here()
+        code = run(arguments)
         sys.stdout.flush()
     except OSError as error:
         return _without_output(error, EXIT_REFUSED if name in _OF_PROGRAMS else EXIT_FAILED)
