@@ -130,6 +130,18 @@ def _each_value_once(rows):
     return kept
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is collected stays: to look for garbage in it again and again is a good part of the time
+    that it takes."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_finish():
     # Libraries in C count what is left of them when the interpreter ends.
     atexit.register(gc.unfreeze)
