@@ -329,6 +329,9 @@ def plain_page(text):
     """The address of a page that any server would serve so."""
 
     class Page(http.server.BaseHTTPRequestHandler):
+        timeout = 1.0
+        """A browser opens connections ahead, and says nothing on them for a minute."""
+
         def do_GET(self):
             self.send_response(200)
             self.send_header("content-type", "text/html")
@@ -338,7 +341,10 @@ def plain_page(text):
         def log_message(self, *_):
             pass
 
-    with http.server.HTTPServer(("127.0.0.1", 0), Page) as server:
+    class Server(http.server.ThreadingHTTPServer):
+        daemon_threads = False  # all of them are waited for
+
+    with Server(("127.0.0.1", 0), Page) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
