@@ -241,7 +241,10 @@ class Browser:
                     return None
             return None
 
-        return self.wait.until(seen, f"{selector} {text or ''}\n{self.text()}")
+        try:
+            return self.wait.until(seen)
+        except TimeoutException as late:  # all that a page says takes long to be read
+            raise AssertionError(f"{selector} {text or ''} is not in:\n{self.text()}") from late
 
     def gone(self, selector, text=None):
         def absent(driver):
