@@ -24,6 +24,11 @@ async def grown(fs, count):
         )
 
 
+async def changed_often(fs, times):
+    for number in range(times):
+        await asyncio.gather(*(fs.write(f"f{n}", f"{number}".encode()) for n in range(10)))
+
+
 class Steps:
     """Instructions of SQLite's machine on the connections of a store, by a progress handler."""
 
@@ -116,6 +121,22 @@ async def test_a_look_through_four_forks_costs_little_more_than_through_none(tmp
         assert cold <= costs[0] * 6, costs
         for store in stores[1:]:
             await store.aclose()
+
+
+@pytest.mark.spec("VOL-6")
+async def test_a_listing_of_a_fork_costs_the_same_however_often_its_files_were_changed(tmp_path):
+    costs = {}
+    for changes in (2, 200):
+        async with opened(tmp_path / f"v{changes}.db") as fs:
+            await changed_often(fs, changes)
+            await (await fs.store.versions.fork("work")).aclose()
+        async with opened(tmp_path / f"v{changes}.db") as fs:  # nothing of it is remembered
+            fork = StoreDriver(await fs.store.versions.open_fork("work"))
+            with Steps(fork) as steps:
+                assert len(await fork.entries(".")) == 10
+            costs[changes] = steps.count
+            await fork.aclose()
+    assert costs[200] <= costs[2] * 1.1 + 50, costs
 
 
 @pytest.mark.spec("VOL-6")

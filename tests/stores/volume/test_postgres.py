@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -24,10 +25,12 @@ from bailiwick.patience import AT_ONCE_S, keeping
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.stores.volume.rows import postgres as rows
-from bailiwick.stores.volume.rows import schema
+from bailiwick.stores.volume.rows import schema, tree
+from bailiwick.stores.volume.versions import comparison
 from bailiwick.testing.driver import StoreDriver
 from tests.postgres_proxy import PostgresProxy
 from tests.s3 import free_ports
+from tests.stores.volume.test_costs import changed_often
 from tests.waiting import give_a_chance, let_pass, until
 
 pytestmark = pytest.mark.spec("SCALE-1")
@@ -463,3 +466,47 @@ async def _succeeds(done):
     except (Busy, IoError):
         return False
     return True
+
+
+@pytest.mark.spec("SCALE-1", "VOL-6")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        tree.LISTING_UP_TO.postgres,
+        f"SELECT d.name {tree.NAMES_IN_DIRECTORY} LIMIT $6",
+        comparison._IN_DIRECTORY.postgres,
+    ],
+    ids=["listed", "names", "compared"],
+)
+async def test_a_listing_of_a_fork_looks_at_no_more_where_files_were_changed_often(
+    postgres, tmp_path, statement
+):
+    """By the pages that it looks at, with no statistics: a table is new to the server at first."""
+    looked_at = {}
+    for changes in (5, 200):
+        with postgres.fresh_database() as dsn:
+            async with contextlib.aclosing(StoreDriver(opened(dsn, tmp_path))) as fs:
+                await changed_often(fs, changes)
+                await (await fs.store.versions.fork("work")).aclose()
+            connection = await asyncpg.connect(dsn)
+            try:
+                looked_at[changes] = await pages_looked_at(connection, statement)
+            finally:
+                await connection.close()
+    assert looked_at[200] <= looked_at[5] * 3, looked_at
+
+
+async def pages_looked_at(connection, sql):
+    """By a listing of the top of the youngest branch, as it is planned for any values."""
+    branch, volume, last = await connection.fetchrow(
+        "SELECT max(b.id), v.id, v.last FROM bailiwick.branch b"
+        " JOIN bailiwick.volume v ON v.id = b.volume GROUP BY v.id, v.last"
+    )
+    await connection.execute(
+        "SET search_path = bailiwick; SET plan_cache_mode = force_generic_plan"
+    )
+    explained = await connection.prepare(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}")
+    end = 100 if sql.endswith("LIMIT $6") else "~"
+    (plan,) = json.loads(await explained.fetchval(volume, branch, last, 1, "", end))
+    assert plan["Plan"]["Actual Rows"] == 10
+    return plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]

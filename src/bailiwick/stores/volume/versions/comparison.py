@@ -23,11 +23,11 @@ from bailiwick.stores.volume.rows.records import (
     RowPlace,
 )
 from bailiwick.stores.volume.rows.tree import (
-    IN_DIRECTORY,
     IN_LONE_DIRECTORY,
     INODE_COLUMNS,
     PAGE_ROWS,
     RowTree,
+    found_in_directory,
     open_tree,
 )
 from bailiwick.versions import ChangeKind, Difference, Touch
@@ -44,7 +44,7 @@ _FOUND: Final = "SELECT d.name, i.guard, {}".format(
     )
 )
 _IN_LONE_DIRECTORY: Final = f"{_FOUND} {IN_LONE_DIRECTORY} ORDER BY d.name LIMIT $6"
-_IN_DIRECTORY: Final = f"{_FOUND} {IN_DIRECTORY} AND d.name <= $6 ORDER BY d.name"
+_IN_DIRECTORY: Final = found_in_directory(_FOUND, "AND d.name <= $6 ORDER BY d.name")
 
 _ORDER: Final[dict[ChangeKind, int]] = {"deleted": 0, "moved": 1, "created": 2, "updated": 3}
 """What goes makes room for what comes."""

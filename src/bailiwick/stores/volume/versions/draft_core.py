@@ -35,9 +35,9 @@ from bailiwick.stores.volume.rows.records import (
     RowPlace,
 )
 from bailiwick.stores.volume.rows.tree import (
-    IN_DIRECTORY,
     INODE,
     NAME,
+    NAMES_IN_DIRECTORY,
     OWN_NAME,
     PATHS,
     PLACE,
@@ -68,7 +68,7 @@ _INODES_AHEAD: Final = 64
 _TREE_TABLES: Final = frozenset({"dentry", "inode", "change", "fallen"})
 """What a draft is taken over from: in all others are things that it needs besides."""
 
-_NAMES: Final = f"SELECT d.name, d.node, d.kind, d.guard {IN_DIRECTORY} LIMIT $6"
+_NAMES: Final = f"SELECT d.name, d.node, d.kind, d.guard {NAMES_IN_DIRECTORY} LIMIT $6"
 _INODES: Final = f"""
 SELECT i.* FROM unnest(CAST($4 AS BIGINT[])) AS w (node)
     CROSS JOIN LATERAL ({INODE.replace("$4", "w.node").replace("$5", "0")}) i
