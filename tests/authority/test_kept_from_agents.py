@@ -223,6 +223,20 @@ async def test_what_came_along_unread_is_not_told_by_what_stands_where_it_went(t
 
 @pytest.mark.usefixtures("needs_bubblewrap")
 @pytest.mark.spec("EXEC-4", "EXEC-8")
+@pytest.mark.parametrize("guess", ["b\n", "guess\n"])
+async def test_what_goes_unread_is_not_told_by_a_guess_that_is_left_out(tmp_path, guess):
+    """What was moved to a name that no root can hold stays where it was: whether it does must not
+    say that it holds the same."""
+    tree, rules = {"d/b": "b\n"}, KEPT_AT_ONE_NAME["deny"]
+    kept = {"d/key": "guess\n"}, {"d/key": "right\n"}
+    script = f"rm -r d; printf {guess!r} > $(printf 'g\\377')"
+    async with opened(tmp_path, tree, *kept, rules=rules) as worlds:
+        await worlds.same(lambda world: run(world, script))
+        await worlds.same(all_told)
+
+
+@pytest.mark.usefixtures("needs_bubblewrap")
+@pytest.mark.spec("EXEC-4", "EXEC-8")
 @pytest.mark.parametrize("kept", [{"secret/to": "-> to"}, {"secret/to": "f"}, {"secret/to": None}])
 async def test_a_link_that_a_program_replaced_tells_nothing_of_where_it_led(tmp_path, kept):
     """Where that led round in a circle nothing could be told of the copy at all."""
